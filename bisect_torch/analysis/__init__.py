@@ -1,0 +1,1 @@
+"""Pure: judge observations, build series, find transitions."""

@@ -1,0 +1,1 @@
+"""Find, read, expand and hash case files without importing torch."""

@@ -1,0 +1,1 @@
+"""Plan what must run, schedule it, run it."""

@@ -1,0 +1,1 @@
+"""Torch code for users and cases: inputs, references, comparison."""

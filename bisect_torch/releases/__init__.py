@@ -1,0 +1,1 @@
+"""Which builds exist: catalogue, package index, local interpreters, ranges."""

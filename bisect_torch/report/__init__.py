@@ -1,0 +1,1 @@
+"""One file per format, each a pure function of results."""

@@ -1,0 +1,19 @@
+"""Where the case files and locks that travel with the tool lie: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shipped(name: str) -> Path:
+    """The folder ``cases`` or ``envs``.
+
+    Raises:
+        FileNotFoundError: The installation is incomplete.
+    """
+    for folder in (_PACKAGE / "shipped" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"the folder {name!r} that ships with bisect-torch is missing beside {_PACKAGE}")
