@@ -1,0 +1,115 @@
+"""What a run tells its observer. The engine emits these in order, from one thread; a report draws them.
+
+No spinner and no print lives in the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Union
+
+from bisect_torch.model import Build, Environment, Instance, Judgement, Observation
+
+
+@dataclass(frozen=True)
+class RunPlanned:
+    """Everything that will take part is known.
+
+    Args:
+        builds: In column order.
+        instances: In row order; instances that a worker must expand first are missing until :class:`RowsAdded`.
+        devices: Device names, for example ``("cpu",)``.
+        cells: Number of cells in the matrix, of which ``kept`` are known from earlier runs.
+        jobs: Cells that run at once.
+    """
+
+    builds: tuple[Build, ...]
+    instances: tuple[Instance, ...]
+    devices: tuple[str, ...]
+    cells: int
+    kept: int
+    jobs: int
+
+
+@dataclass(frozen=True)
+class RowsAdded:
+    """A worker expanded the parameters of a case file; ``cells`` is the new total."""
+
+    instances: tuple[Instance, ...]
+    cells: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class BuildProgress:
+    """A step of making one environment.
+
+    Args:
+        phase: ``waiting``, ``locking``, ``downloading``, ``installing``, ``checking``, ``ready``, ``failed``.
+        done_bytes: Downloaded or linked so far, where known.
+        total_bytes: Expected in all, where known.
+        message: Detail or, for ``failed``, the reason.
+    """
+
+    build: Build
+    phase: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class EnvironmentReady:
+    build: Build
+    environment: Environment
+    seconds: float
+    reused: bool
+
+
+@dataclass(frozen=True)
+class CellStarted:
+    build: Build
+    instance: Instance
+    device: str
+    repeat: int
+
+
+@dataclass(frozen=True)
+class CellFinished:
+    """One repeat of a cell has an observation. ``kept`` means that it comes from an earlier run."""
+
+    instance: Instance
+    observation: Observation
+    judgement: Judgement
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Confirming:
+    """The first pass is over; the ends of transitions are being run again in other processes."""
+
+    repeats: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that the user should know, in one line: a fall-back, a retry, a quarantined environment."""
+
+    text: str
+    build: Build | None = None
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Results are written. ``interrupted`` after Ctrl-C."""
+
+    interrupted: bool
+    seconds: float
+
+
+Event = Union[
+    RunPlanned, RowsAdded, BuildProgress, EnvironmentReady, CellStarted, CellFinished, Confirming, Note, RunFinished
+]
+Observer = Callable[[Event], None]
