@@ -4,7 +4,7 @@ The tests never import this file: :func:`tests.support.wheels.fake_torch` copies
 appends the behaviour of the version. It imports nothing but the standard library.
 """
 
-# ruff: noqa: F401, B905, UP
+# ruff: noqa: F401, B905
 
 import types as _types
 
@@ -105,7 +105,7 @@ class Tensor:
         return bool(self.data)
 
     def __repr__(self):
-        return "tensor(%r)" % (self.data,)
+        return f"tensor({self.data!r})"
 
 
 def _as_tensor(value):
@@ -119,7 +119,7 @@ def _map(function, data):
 def _map2(function, a, b):
     if isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
-            raise RuntimeError("The size of tensor a (%d) must match the size of tensor b (%d)" % (len(a), len(b)))
+            raise RuntimeError(f"The size of tensor a ({len(a)}) must match the size of tensor b ({len(b)})")
         return [_map2(function, x, y) for x, y in zip(a, b)]
     if isinstance(a, list):
         return [_map2(function, x, b) for x in a]

@@ -5,14 +5,14 @@
     with FakeIndex(wheels) as index: ...          # see tests.support.index
     write_wheels(folder, wheels)                  # a find-links folder
 
-``releases({"2.4.1": "def answer(): return 42", "2.5.0": ""})`` builds a whole range, with numpy and setuptools beside it.
+``releases({"2.4.1": "def answer(): return 42", "2.5.0": ""})`` builds a whole range, and numpy and setuptools.
 
 The fake torch (``tests/support/fake_torch_source.py``) has ``__version__``, ``version.git_version``, ``version.cuda``,
 ``tensor``, ``+ - * @``, ``requires_grad_``, ``sum``, ``mean``, ``backward``, ``grad``, ``tolist``, ``equal``,
 ``zeros``, ``ones``, ``compile`` (gives the function back), ``manual_seed``, ``get/set_num_threads``,
-``cuda.is_available`` (False), ``backends.mps`` and ``torch.testing.assert_close``. The ``body`` of a version is appended
-to ``torch/__init__.py``, so it can add, replace or break anything: ``raise ImportError("broken")`` makes a torch that
-cannot be imported.
+``cuda.is_available`` (False), ``backends.mps`` and ``torch.testing.assert_close``. The ``body`` of a version is
+appended to ``torch/__init__.py``, so it can add, replace or break anything: ``raise ImportError("broken")`` makes a
+torch that cannot be imported.
 
 Nothing here imports pytest. Everything is deterministic: the same arguments give the same bytes and so the same hash.
 """
