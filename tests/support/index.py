@@ -7,8 +7,8 @@
 
 It serves ``/simple/`` (all projects), ``/simple/<project>/`` in JSON or HTML (by the request's Accept header, or always
 the one named by ``form=``), ``/files/<filename>`` with range requests, and ``/files/<filename>.metadata`` (PEP 658).
-``upload_times=False``, ``sizes=False``, ``hashes=False`` and ``metadata=False`` leave those out, as many indexes do; HTML
-never has upload times and sizes, as the standard has no place for them.
+``upload_times=False``, ``sizes=False``, ``hashes=False`` and ``metadata=False`` leave those out, as many
+indexes do; HTML never has upload times and sizes, as the standard has no place for them.
 
 Nothing here imports pytest: a fixture is ``with FakeIndex(...) as index: yield index``.
 """
