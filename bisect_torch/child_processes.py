@@ -88,16 +88,14 @@ def run_process(
 
     def read_stdout() -> None:
         assert child.stdout is not None
-        with child.stdout as stream:
-            stdout.extend(stream)
+        stdout.extend(child.stdout)
 
     def read_stderr() -> None:
         assert child.stderr is not None
-        with child.stderr as stream:
-            for line in stream:
-                stderr.append(line)
-                if on_stderr_line is not None:
-                    on_stderr_line(line.rstrip("\n"))
+        for line in child.stderr:
+            stderr.append(line)
+            if on_stderr_line is not None:
+                on_stderr_line(line.rstrip("\n"))
 
     readers = [threading.Thread(target=read, daemon=True) for read in (read_stdout, read_stderr)]
     for reader in readers:
