@@ -12,9 +12,8 @@ import enum
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Union
 
-Scalar = Union[str, int, float, bool, None]
+Scalar = str | int | float | bool | None
 """A parameter value of a case."""
 
 
@@ -316,8 +315,8 @@ FACT_FIELDS = frozenset(
     for field in dataclasses.fields(Observation)
 ) - {
     "key", "run_id", "build", "build_name", "build_kind", "case_file", "case_file_hash", "case", "instance", "repeat",
-    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s", "machine",
-    "failed_capability",
+    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s",
+    "machine", "failed_capability",
 }  # fmt: skip
 """Names that a worker may send."""
 

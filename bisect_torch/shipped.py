@@ -1,4 +1,4 @@
-"""Where the case files and locks that travel with the tool lie: beside the package in a checkout, inside it in a wheel."""
+"""Where the shipped case files and locks lie: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
