@@ -29,3 +29,9 @@ class InfrastructureError(BisectTorchError):
     """Our side failed: disk, network, a tool that is missing, a worker that was lost. Says nothing about torch."""
 
     exit_code = 3
+
+
+class Interrupted(BisectTorchError):  # noqa: N818 - named like KeyboardInterrupt
+    """The user stopped the run. What had finished is kept."""
+
+    exit_code = 130

@@ -125,6 +125,22 @@ class Environment:
         """The local part of torch's version: ``cu128``."""
         return self.torch_version.partition("+")[2] or None
 
+    def describe(self) -> dict[str, object]:
+        """What a results file keeps of it: everything but where it lies."""
+        return {
+            "build": self.build.name,
+            "kind": self.build.kind.value,
+            "version": self.build.version,
+            "day": self.build.day.isoformat() if self.build.day else None,
+            "python": self.python_version,
+            "lock_hash": self.lock_hash,
+            "packages": dict(self.packages),
+            "torch_version": self.torch_version,
+            "git_commit": self.git_commit,
+            "cuda": self.cuda,
+            "backend": self.backend,
+        }
+
 
 class CaseKind(str, enum.Enum):
     CASE = "case"  # a function decorated with @case
