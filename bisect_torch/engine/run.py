@@ -74,7 +74,8 @@ class Run:
         self._retried: set[tuple[str, int]] = set()
         self._expanding: set[Path] = set()
         self._parked: list[Environment] = []
-        self._installing = True
+        self._installing = False
+        self._installer: threading.Thread
         self._executor: LocalExecutor
 
     # --- the loop ---------------------------------------------------------------------------------------------
@@ -99,11 +100,10 @@ class Run:
         )
         self._tell_kept(rows)
         self._executor = LocalExecutor(self._request.jobs, self._conditions(), self._inbox.put)
-        installer = threading.Thread(target=self._install, name="installer", daemon=True)
         finished = False
         interrupted = False
         try:
-            installer.start()
+            self._install([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
                 self._handle(self._inbox.get())
             finished = True
@@ -116,7 +116,7 @@ class Run:
             else:
                 self._executor.stop(_STOP_GRACE_S)
             self._ledger.finish(self._manifest(interrupted=not finished))
-        installer.join(timeout=_STOP_GRACE_S)
+        self._installer.join(timeout=_STOP_GRACE_S)
         self._tell(events.RunFinished(interrupted, time.monotonic() - begin))
         return self._result(interrupted)
 
@@ -137,11 +137,17 @@ class Run:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
         if self._installing or self._pending or self._expanding:
             return False
-        wanted = [run for run in self._ledger.confirmations() if run.build.name in self._environments]
-        if wanted:
+        failed = {failure.build.name for failure in self._failures}
+        wanted = [run for run in self._ledger.confirmations() if run.build.name not in failed]
+        if not wanted:
+            return True
+        absent = {run.build.name: run.build for run in wanted if run.build.name not in self._environments}
+        if absent:  # every cell of theirs was kept from earlier runs, so that nothing has needed them until now
+            self._install(list(absent.values()))
+        else:
             self._tell(events.Confirming(len(wanted), "ends of transitions and of series, in other processes"))
             self._submit(wanted)
-        return not wanted
+        return False
 
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.BuildProgress):
@@ -166,20 +172,26 @@ class Run:
 
     # --- environments -----------------------------------------------------------------------------------------
 
-    def _install(self) -> None:
-        """Make environments ready, those that exist already first. Runs in a thread of its own."""
-        error: BaseException | None = None
+    def _install(self, builds: list[Build]) -> None:
+        """Make environments ready in a thread of its own, those that exist already first."""
         planned = self._request.plan
-        try:
-            for build in sorted(self._request.builds, key=lambda build: not planned[build.name].present):
-                if self._cancel.is_set():
-                    break
-                if self._has_work(build):
+        ordered = sorted(builds, key=lambda build: not planned[build.name].present)
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                for build in ordered:
+                    if self._cancel.is_set():
+                        break
                     self._inbox.put(self._make_environment(build))
-        except BaseException as unforeseen:
-            # Not handled here but handed over: an exception must not vanish with this thread.
-            error = unforeseen
-        self._inbox.put(_InstallerDone(error))
+            except BaseException as unforeseen:
+                # Not handled here but handed over: an exception must not vanish with this thread.
+                error = unforeseen
+            self._inbox.put(_InstallerDone(error))
+
+        self._installing = True
+        self._installer = threading.Thread(target=work, name="installer", daemon=True)
+        self._installer.start()
 
     def _has_work(self, build: Build) -> bool:
         if len(self._instances) < len(self._request.discovered):
