@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Tuple, Union
+import json
+from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Tuple
 
 if TYPE_CHECKING:
     import torch
 
 MAX_ROWS = 64
-_LOWEST = -1074  # exponent that stands for a reference of zero: nothing else lies below 2**-1074
-_SIZE = 1024 - _LOWEST + 1
+_ZERO = -1075  # row of a reference of zero; the smallest positive float64 is 2**-1074
+_SIZE = 1024 - _ZERO
 
-Row = List[Union[int, float]]
+Row = Tuple[Optional[int], int, float]
 
 
 class ErrorBins:
-    """Per binary exponent e of |reference| (``2**(e-1) <= |reference| < 2**e``): how many elements, and the largest error.
+    """Per binary exponent e of |reference|, ``2**e <= |reference| < 2**(e+1)``: how many elements, the largest error.
 
-    Elements that are not finite on both sides are left out. A reference of zero has the exponent -1074.
+    Elements that are not finite on both sides are left out. The exponent of a reference of zero is None.
     """
 
     def __init__(self) -> None:
@@ -30,23 +31,42 @@ class ErrorBins:
         magnitude, error = magnitude[finite], error[finite]
         if not magnitude.numel():
             return
-        exponent = torch.frexp(magnitude).exponent.to(torch.int64)
-        place = torch.where(magnitude > 0, exponent - _LOWEST, torch.zeros((), dtype=torch.int64))
+        exponent = torch.frexp(magnitude).exponent.to(torch.int64) - 1
+        place = torch.where(magnitude > 0, exponent - _ZERO, torch.zeros((), dtype=torch.int64))
         count = torch.bincount(place, minlength=_SIZE)
         largest = torch.zeros(_SIZE, dtype=torch.float64).scatter_reduce_(0, place, error, "amax")
         for row in count.nonzero().reshape(-1).tolist():
-            known, worst = self._rows.get(row + _LOWEST, (0, 0.0))
-            self._rows[row + _LOWEST] = (known + int(count[row]), max(worst, float(largest[row])))
+            self._add(row + _ZERO, int(count[row]), float(largest[row]))
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Add what :meth:`rows` gave for other values."""
+        for exponent, count, error in rows:
+            self._add(_ZERO if exponent is None else exponent, count, error)
+
+    def _add(self, exponent: int, count: int, error: float) -> None:
+        known, largest = self._rows.get(exponent, (0, 0.0))
+        self._rows[exponent] = (known + count, max(largest, error))
 
     def rows(self) -> List[Row]:
-        """At most 64 rows ``[exponent, count, largest error]``, by exponent.
+        """At most 64 rows ``(exponent, count, largest error)``, by exponent, the zeros first.
 
-        When there are more, the lowest are merged into the first row. So the first row means ``|reference| < 2**e`` with
-        no lower end.
+        When there are more, the lowest exponents are merged: with 64 rows, the lowest exponent has no lower end.
         """
-        rows: List[Row] = [[exponent, *self._rows[exponent]] for exponent in sorted(self._rows)]
-        surplus = rows[: max(0, len(rows) - MAX_ROWS + 1)] if len(rows) > MAX_ROWS else []
-        if not surplus:
-            return rows
-        merged: Row = [surplus[-1][0], sum(row[1] for row in surplus), max(row[2] for row in surplus)]
-        return [merged, *rows[len(surplus) :]]
+        exponents = sorted(exponent for exponent in self._rows if exponent != _ZERO)
+        zeros: List[Row] = [(None, *self._rows[_ZERO])] if _ZERO in self._rows else []
+        surplus = len(exponents) + len(zeros) - MAX_ROWS
+        lowest = exponents[: surplus + 1] if surplus > 0 else []
+        merged: List[Row] = []
+        if lowest:
+            known = [self._rows[exponent] for exponent in lowest]
+            merged = [(lowest[-1], sum(count for count, _ in known), max(error for _, error in known))]
+        return zeros + merged + [(exponent, *self._rows[exponent]) for exponent in exponents[len(lowest) :]]
+
+
+def merge(texts: Iterable[Optional[str]]) -> Optional[str]:
+    """The bins of several comparisons (JSON) as one, as if all their elements had been compared together."""
+    bins = ErrorBins()
+    present = [text for text in texts if text is not None]
+    for text in present:
+        bins.add_rows(json.loads(text))
+    return json.dumps(bins.rows()) if present else None

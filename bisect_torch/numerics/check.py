@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from bisect_torch.numerics import compare as leaf
 from bisect_torch.numerics import tolerance
+from bisect_torch.numerics.bins import merge
 from bisect_torch.numerics.digest import combine, digest, record_input
 from bisect_torch.numerics.leaves import children, densify, is_numpy, structure_name
 
@@ -52,6 +52,13 @@ class CheckResult:
         return f"<check {'wrong' if self.wrong else 'ok'}: {', '.join(known)}>"
 
 
+def worst(results: Sequence[CheckResult]) -> Dict[str, Any]:
+    """The facts of the worst of several results, with the error bins of all: so they can be judged again as a whole."""
+    facts = dict(max(results, key=lambda result: result.severity).facts)
+    facts["error_bins"] = merge(result.facts.get("error_bins") for result in results)
+    return facts
+
+
 class _Rules(NamedTuple):
     rtol: Optional[float]
     atol: Optional[float]
@@ -87,18 +94,18 @@ def compare(
     """Compare a value with its reference.
 
     Args:
-        actual: A tensor of any data type, layout and device, a number, a numpy array, a string, or a nested tuple, list,
-            dict, named tuple or dataclass of such.
-        reference: The same structure, or a callable without arguments that gives it. Floating-point references should be
-            float64 on the CPU, computed from ``input.double()``. A reference in a wider type of the same kind is normal;
-            one in a narrower type (or integer against float) says what type was expected, and another one is wrong.
-            Python numbers and lists of them state no type.
+        actual: A tensor of any data type, layout and device, a number, a numpy array, a string, or a nested tuple,
+            list, dict, named tuple or dataclass of such.
+        reference: The same structure, or a callable without arguments that gives it. Floating-point references should
+            be float64 on the CPU, computed from ``input.double()``. A reference in a wider type of the same kind is
+            normal; one in a narrower type (or integer against float) says what type was expected, and another one is
+            wrong. Python numbers and lists of them state no type.
         rtol: With ``atol``: judge each element, ``|actual - reference| <= atol + rtol * |reference|``. One alone leaves
             the other at 0. Without both, floating-point values are judged normwise (see
             :mod:`bisect_torch.numerics.tolerance` for the bound and its source), integers and booleans exactly.
         k: Length of the longest reduction behind one element, for the normwise bound; 1024 where it is not stated.
-        rows: For results whose float64 reference does not fit in memory: compare this many rows (dimension 0) at a time;
-            ``reference`` and the fault models are then called with a slice of rows.
+        rows: For results whose float64 reference does not fit in memory: compare this many rows (dimension 0) at a
+            time; ``reference`` and the fault models are then called with a slice of rows.
         explain: Name to fault model (a value or a callable): tried only when the value is wrong. The first that gives
             exactly the wrong value, bit by bit after rounding to its type, is recorded.
         inputs: What the case computed from; its digest is recorded, so that drifting inputs are noticed.
@@ -134,7 +141,9 @@ def _check_options(rtol: Optional[float], atol: Optional[float], k: Optional[int
 
 def _worst(actual: Any, reference: Any, rules: _Rules) -> Dict[str, Any]:
     found = [CheckResult(facts) for facts in _leaves(actual, reference, "", rules)]
-    return max(found, key=lambda result: result.severity).facts if found else {"criterion": "exact", "elements": 0}
+    if not found:
+        return {"criterion": "exact", "elements": 0, "wrong_elements": 0}
+    return worst(found)
 
 
 def _leaves(actual: Any, reference: Any, path: str, rules: _Rules) -> List[Dict[str, Any]]:
@@ -151,7 +160,7 @@ def _leaves(actual: Any, reference: Any, path: str, rules: _Rules) -> List[Dict[
     keys, expected_keys = [key for key, _ in mine], [key for key, _ in theirs]
     if keys != expected_keys:
         return [_mismatch(_different_keys(keys, expected_keys), path)]
-    nested = (_leaves(one, other, f"{path}[{key!r}]", rules) for (key, one), (_, other) in zip(mine, theirs))
+    nested = (_leaves(one, theirs[number][1], f"{path}[{key!r}]", rules) for number, (key, one) in enumerate(mine))
     return [facts for found in nested for facts in found]
 
 
@@ -234,7 +243,7 @@ def _from_numpy(value: Any) -> "torch.Tensor":
 
 
 def _precision(value: float) -> str:
-    """A Python float that a float32 holds exactly is taken for one (``tensor.item()`` gives such), any other for a float64."""
+    """A Python float that float32 holds exactly is taken for one (``tensor.item()`` gives such), else for float64."""
     try:
         exact = struct.unpack("f", struct.pack("f", value))[0] == value
     except OverflowError:
@@ -287,7 +296,7 @@ def _different(mine: _Side, theirs: _Side) -> Optional[str]:
 
 
 def _numbers_fit(kind: Optional[str], expected: Optional[str], *, strict: bool) -> bool:
-    """Whether a Python number may stand where it does: an integer is also a float or complex number, a bool only itself."""
+    """Whether a Python number fits: an integer is also a float or complex number, a bool only itself."""
     if kind == expected:
         return True
     order = {"integer": 0, "float": 1, "complex": 2}
@@ -316,7 +325,10 @@ def _compare_rows(actual: Any, reference: Any, rows: int, rules: _Rules) -> Tupl
     units: List[leaf.Unit] = []
     for part, unit in leaf.by_rows(actual, reference, rows):
         units.append(unit._replace(reference=_Checked(unit, part, digests)))
-    facts = leaf.compare_units(units, actual.shape, name, _criterion(name, None, None, rules))
+    try:
+        facts = leaf.compare_units(units, actual.shape, name, _criterion(name, None, None, rules))
+    except _RowsDifferError as problem:
+        return {**_mismatch(str(problem)), "dtype": name}, None
     return facts, combine(digests)
 
 
@@ -330,14 +342,14 @@ class _Checked:
         expected = self._unit.reference()
         reason = _different(_Side(self._unit.actual), _Side(expected))
         if reason:
-            raise _DifferentRows(f"rows {self._part.start} to {self._part.stop}: {reason}")
+            raise _RowsDifferError(f"rows {self._part.start} to {self._part.stop}: {reason}")
         if not self._seen:
             self._seen = True
             self._digests.append(digest(expected))
         return expected
 
 
-class _DifferentRows(Exception):
+class _RowsDifferError(Exception):
     pass
 
 
@@ -357,17 +369,9 @@ def _reproduces(actual: Any, model: Any) -> bool:
     mine, theirs = children(actual), children(model)
     if mine is not None and theirs is not None:
         return [key for key, _ in mine] == [key for key, _ in theirs] and all(
-            _reproduces(one, other) for (_, one), (_, other) in zip(mine, theirs)
+            _reproduces(one, theirs[number][1]) for number, (_, one) in enumerate(mine)
         )
     one, other = _side(densify(actual)), _side(densify(model))
     if one is None or other is None:
         return bool(actual == model)
     return leaf.same_values(one.tensor, other.tensor)
-
-
-def facts_json(result: CheckResult) -> str:
-    """The facts as one line of JSON."""
-    return json.dumps(result.facts, sort_keys=True)
-
-
-Reference = Callable[[], Any]

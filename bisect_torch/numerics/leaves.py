@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ def children(value: Any) -> Optional[List[Tuple[Any, Any]]]:
 
     Keys of a mapping are sorted by their text, so that the order of insertion plays no part.
     """
-    if isinstance(value, dict) or (
-        hasattr(value, "keys") and hasattr(value, "__getitem__") and hasattr(value, "items")
-    ):
+    if isinstance(value, Mapping):
         return sorted(value.items(), key=lambda item: str(item[0]))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return list(zip(value._fields, value))
+        return [(name, getattr(value, name)) for name in value._fields]
     if isinstance(value, (list, tuple, range)):
         return list(enumerate(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -38,7 +37,7 @@ def structure_name(value: Any) -> str:
     """``mapping``, ``sequence`` or the fields' class: containers of one sort are compared with each other."""
     if isinstance(value, (list, tuple, range)) and not hasattr(value, "_fields"):
         return "sequence"
-    return "mapping" if hasattr(value, "keys") else type(value).__name__
+    return "mapping" if isinstance(value, Mapping) else type(value).__name__
 
 
 def tensor_parts(tensor: "torch.Tensor") -> Optional[Dict[str, Any]]:
@@ -75,7 +74,7 @@ _DENSE_LIMIT = 1 << 27  # elements: 1 GiB in float64
 
 
 def densify(value: Any) -> Any:
-    """A tensor of unusual layout as something that can be compared: dense, or its parts where that would be too large."""
+    """A tensor of unusual layout as something that can be compared: dense, or its parts where too large."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return value

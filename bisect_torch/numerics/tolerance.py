@@ -1,15 +1,15 @@
 """How far a result may lie from its float64 reference before it is wrong, and which data types stand for which.
 
-The default criterion is normwise: ``max |actual - reference| / max |reference| <= c(dtype) * sqrt(K)`` with K the length
-of the longest reduction behind one element. Source: Higham and Mary, "A new approach to probabilistic rounding error
-analysis", SIAM J. Sci. Comput. 41 (2019), theorem 2.4: the error of a reduction of length K is at most
+The default criterion is normwise: ``max |actual - reference| / max |reference| <= c(dtype) * sqrt(K)`` with K the
+length of the longest reduction behind one element. Source: Higham and Mary, "A new approach to probabilistic rounding
+error analysis", SIAM J. Sci. Comput. 41 (2019), theorem 2.4: the error of a reduction of length K is at most
 ``exp(lambda * sqrt(K) * u) - 1``, about ``lambda * sqrt(K) * u``, with probability at least
 ``1 - 2 exp(-lambda**2 (1 - u)**2 / 2)`` per rounding sequence. With lambda = 8 it fails once in 4e13 elements.
 
 Formats narrower than float32 are accumulated in float32 by torch, and rounded once at the end, so their bound is
-``8 * (u(dtype) + sqrt(K) * u(float32))``. A complex product costs up to ``sqrt(5) * u`` (Brent, Percival and Zimmermann,
-Math. Comp. 76, 2007), so complex bounds are that much larger. To each comes the rounding of results that underflow: 8
-times the smallest subnormal number of the type, over ``max |reference|``.
+``8 * (u(dtype) + sqrt(K) * u(float32))``. A complex product costs up to ``sqrt(5) * u`` (Brent, Percival and
+Zimmermann, Math. Comp. 76, 2007), so complex bounds are that much larger. To each comes the rounding of results that
+underflow: 8 times the smallest subnormal number of the type, over ``max |reference|``.
 """
 
 from __future__ import annotations

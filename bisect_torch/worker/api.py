@@ -94,9 +94,9 @@ _checks: List["CheckResult"] = []
 def case(function: Optional[Function] = None, **keywords: Any) -> Any:
     """Declare a function as a case; bare, or with options and parameters.
 
-    ``memory="14 GiB"`` or ``{"cpu": "14 GiB", "cuda": "20 GiB"}``, ``timeout=120`` (seconds), ``device="cuda"`` or a list,
-    ``needs="torch>=2.6"``, ``"compile"`` or a list, ``issue="https://…"``. Every other keyword is a parameter with its
-    list of values (strings, numbers, booleans, None); the case is run with every combination. The function takes
+    ``memory="14 GiB"`` or ``{"cpu": "14 GiB", "cuda": "20 GiB"}``, ``timeout=120`` (seconds), ``device="cuda"`` or a
+    list, ``needs="torch>=2.6"``, ``"compile"`` or a list, ``issue="https://…"``. Every other keyword is a parameter with
+    its list of values (strings, numbers, booleans, None); the case is run with every combination. The function takes
     ``device`` only if it names it.
 
     Raises:
@@ -243,9 +243,10 @@ def collected_facts(seed: Optional[int] = None) -> Dict[str, Any]:
     if module is not None:
         facts["input_digest"] = module.recorded_inputs()
     if _checks:
+        from bisect_torch.numerics.check import worst
         from bisect_torch.numerics.digest import combine
 
-        facts.update(max(_checks, key=lambda result: result.severity).facts)
+        facts.update(worst(_checks))
         for name in ("digest", "reference_digest"):
             facts[name] = combine([result.facts.get(name) for result in _checks])
     return {name: fact for name, fact in facts.items() if fact is not None}
