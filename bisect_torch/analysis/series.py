@@ -97,18 +97,18 @@ def build_series(
         keys: Keys of the cells that count. Without it, see :func:`collect`.
     """
     cells = collect(observations, tolerances, keys=keys)
-    return [
-        Series(
-            case_file=row[0],
-            instance=row[1],
-            device=row[2],
-            builds=tuple(builds),
-            points=tuple(
-                cells[row][build].point(build) if row in cells and build in cells[row] else None for build in builds
-            ),
-        )
-        for row in (cells if rows is None else rows)
-    ]
+    return [series_of(row, cells.get(row, {}), builds) for row in (cells if rows is None else rows)]
+
+
+def series_of(row: Row, cells: Mapping[str, Cell], builds: Sequence[str]) -> Series:
+    """The series of one row from its cells by build name."""
+    return Series(
+        case_file=row[0],
+        instance=row[1],
+        device=row[2],
+        builds=tuple(builds),
+        points=tuple(cells[build].point(build) if build in cells else None for build in builds),
+    )
 
 
 def collect(
