@@ -1,4 +1,4 @@
-"""Which repeats must still run before transitions may be printed. Pure; the engine asks again until nothing is wanted."""
+"""Which repeats must still run before transitions are printed. Pure; the engine asks until nothing is wanted."""
 
 from __future__ import annotations
 

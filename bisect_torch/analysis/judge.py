@@ -11,7 +11,6 @@ from bisect_torch.model import Judgement, Observation, Outcome, Verdict
 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
-_MEMORY_TYPES = frozenset({"OutOfMemoryError", "MemoryError"})
 _SKIP_STATUS = 125
 _CANNOT_START = frozenset({126, 127})
 
@@ -101,13 +100,9 @@ def _rejudged(observation: Observation, tolerances: Tolerances) -> Judgement:
     right = under_tolerances(observation.error_bins or "[]", tolerances.rtol, tolerances.atol)
     if right is False:
         return _wrong(observation, "values differ")
-    if right is True and observation.checks <= 1:
-        return Judgement(Verdict.OK, "ok")
     if right is True:
-        reason = f"only the worst of {observation.checks} checks is stored, it is right under these tolerances"
-    else:
-        reason = "the stored histogram of errors leaves it open under these tolerances"
-    return Judgement(Verdict.UNDECIDABLE, "undecidable", reason=reason)
+        return Judgement(Verdict.OK, "ok")
+    return Judgement(Verdict.UNDECIDABLE, "undecidable", reason="the stored histogram of errors leaves it open")
 
 
 def _raised(observation: Observation) -> Judgement:
@@ -119,20 +114,15 @@ def _raised(observation: Observation) -> Judgement:
     if _asserted(observation):
         return Judgement(Verdict.WRONG, "wrong", detail=_detail(observation))
     root = observation.root_type or observation.error_type or "Exception"
-    if root in _MEMORY_TYPES:
-        return Judgement(Verdict.OOM, "oom", detail=_detail(observation))
-    absent = observation.absent_name is not None or observation.missing_module is not None
+    absent = observation.absent_name is not None
     return Judgement(Verdict.ERROR, f"error:{root}", detail=_detail(observation), api_absent=absent)
 
 
 def _not_torchs_fault(observation: Observation) -> Judgement | None:
     module = (observation.missing_module or "").partition(".")[0]
-    if module and module != "torch":
-        return Judgement(
-            Verdict.BROKEN, "broken", detail=_detail(observation), reason=f"no module named {module}: --with {module}"
-        )
-    if observation.missing_module == "torch":
-        return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason="torch itself cannot be found")
+    if module and (module != "torch" or observation.missing_module == "torch"):
+        reason = f"No module named {module!r}"
+        return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
     if observation.failed_capability is not None:
         reason = observation.failed_capability
         if observation.reason and observation.reason not in reason:
