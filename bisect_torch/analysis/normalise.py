@@ -8,12 +8,12 @@ _LONGEST = 300
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
 _ABSOLUTE_PATH = re.compile(r"(?<![\w/#.])(?:~|\.{1,2})?/[^\s'\"`:,;()\[\]{}<>|#]+")
-_SOURCE_PATH = re.compile(r"(?<![\w/])[\w.+-]+(?:/[\w.+-]+)+\.(?:py|pyx|c|cc|cpp|cu|cuh|h|hpp|so|mm|metal)\b")
+_SOURCE_PATH = re.compile(r"(?<![\w/.+~-])[\w.+-]+(?:/[\w.+-]+)+\.(?:py|pyx|c|cc|cpp|cu|cuh|h|hpp|so|mm|metal)\b")
 _NUMBER = re.compile(
     r"""(?<![\w#])[-+]?
     (?: (?:\d[\d_]*(?:\.\d+)*\.? | \.\d+)  (?:e[-+]?\d+)?  (?:[kKMGT]?i?B|[mun]?s|j|x)?
       | (?:nan|inf)j?
-    )(?!\w)%?""",
+    )(?![\w#])%?""",
     re.VERBOSE,
 )
 _PRODUCT_SHAPE = re.compile(r"(?<![\w#])\d+(?:x\d+)+(?!\w)")
@@ -38,8 +38,8 @@ def normalise(message: str) -> str:
 
 def _once(text: str) -> str:
     text = _ADDRESS.sub("0x#", text)
-    text = _SOURCE_PATH.sub("/#", text)
     text = _ABSOLUTE_PATH.sub("/#", text)
+    text = _SOURCE_PATH.sub("/#", text)
     text = _PRODUCT_SHAPE.sub("#", text)
     text = _NUMBER.sub("#", text)
     text = _LIST.sub("[#]", text)
