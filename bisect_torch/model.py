@@ -30,6 +30,7 @@ class Verdict(str, enum.Enum):
     UNINSTALLABLE = "uninstallable"
     BROKEN = "broken"
     INFRA = "infra"
+    UNDECIDABLE = "undecidable"  # only under new tolerances: the stored numbers do not tell
 
     @property
     def judged(self) -> bool:
