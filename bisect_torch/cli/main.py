@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 from bisect_torch.cli import output
 from bisect_torch.errors import BisectTorchError, UsageError
@@ -126,7 +127,7 @@ def _chosen(words: Sequence[str]) -> Command | None:
     )
 
 
-def _build_parser(chosen: Command | None) -> tuple[Parser, object]:
+def _build_parser(chosen: Command | None) -> tuple[Parser, ModuleType | None]:
     parser = Parser(
         prog=PROGRAM,
         description="Which PyTorch release broke it, which one fixed it: the same cases in an isolated, locked "
@@ -137,7 +138,7 @@ def _build_parser(chosen: Command | None) -> tuple[Parser, object]:
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and stop")
     _add_debug(parser)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name")
-    module: object = None
+    module: ModuleType | None = None
     for command in COMMANDS:
         if command is chosen:
             module = importlib.import_module(command[1])
