@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from bisect_torch.model import Build, Environment, Point, Series
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
@@ -15,15 +17,19 @@ FORMAT = 1
 def as_data(findings: Findings) -> dict[str, object]:
     """A document that ``json.dumps`` takes.
 
-    Keys: ``format`` (:data:`FORMAT`), ``builds`` (list, in column order: ``name``, ``version``, ``kind``, ``day``,
-    ``git_commit``, ``torch_version``, ``python``, ``cuda``, ``backend``, ``lock_hash``; the last five null where no
-    environment was made), ``series`` (list: ``case_file``, ``case``, ``instance``, ``device``, ``cells``: build name to
-    ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts``, ``processes``,
-    ``own_process``, ``elapsed_s``, ``rel_error``, or null when not run), ``findings`` (list: ``kind``, ``text``,
-    ``evidence`` (object), ``instances``, ``before``, ``after``, ``compare``), ``drift`` (list: ``what``, ``before``,
-    ``after``, ``instances``), ``unjudged`` (list: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``), ``counts``
-    (verdict to number, with ``not_run`` and ``flaky``), ``notes`` (list of strings), ``results`` (path or null),
-    ``interrupted``, ``seconds`` (null for results judged again), ``continue_with``.
+    Keys:
+        format: :data:`FORMAT`.
+        builds: In column order: ``name``, ``version``, ``kind``, ``day``, ``git_commit``, and ``torch_version``,
+            ``python``, ``cuda``, ``backend``, ``lock_hash``, which are null where no environment was made.
+        series: ``case_file``, ``case``, ``instance``, ``device`` and ``cells``: build name to null (not run) or
+            ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts`` (signature to
+            number), ``processes``, ``own_process``, ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
+        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``.
+        drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
+        unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
+        counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
+        notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
+            null (results judged again), a command line or null.
     """
     counts = {verdict.value: number for verdict, number in findings.counts().items()}
     return {
@@ -95,8 +101,13 @@ def _point(point: Point) -> dict[str, object]:
         "processes": point.processes,
         "own_process": point.own_process,
         "elapsed_s": point.elapsed_s,
-        "rel_error": point.rel_error,
+        "rel_error": _number(point.rel_error),
     }
+
+
+def _number(value: float | None) -> float | str | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is None or math.isfinite(value) else str(value)
 
 
 def _sentence(sentence: Sentence) -> dict[str, object]:

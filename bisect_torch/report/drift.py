@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.model import Observation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.text import clean, plural
+from bisect_torch.report.text import clean, listed, plural
 
 _Digests = Mapping[tuple[int, int | None], frozenset[str]]
 """Repeat and seed to digests: only the same input is compared."""
@@ -29,12 +29,27 @@ class Drift:
     after: str
     instances: tuple[str, ...]
 
-    def __str__(self) -> str:
-        where = clean(self.instances[0]) if len(self.instances) == 1 else plural(len(self.instances), "instance")
-        ends = f"between {clean(self.before)} and {clean(self.after)}"
-        if self.what == "digest":
-            return f"output bits differ {ends} in {where} (all within tolerance)"
-        return f"{WHAT[self.what]} bits differ {ends} in {where}: what the results are measured with changed too"
+
+def drift_words(found: Sequence[Drift]) -> list[str]:
+    """One line for outputs, one for references, one for inputs, where there is any drift."""
+    return [_words(what, [each for each in found if each.what == what]) for what in WHAT if _any(found, what)]
+
+
+def _any(found: Sequence[Drift], what: str) -> bool:
+    return any(each.what == what for each in found)
+
+
+def _words(what: str, found: Sequence[Drift]) -> str:
+    meaning = "all within tolerance" if what == "digest" else "what the results are measured with changed too"
+    if len(found) == 1:
+        ends = f"{clean(found[0].before)} and {clean(found[0].after)}"
+        return f"{WHAT[what]} bits differ between {ends} in {_where(found[0])} ({meaning})"
+    places = [f"{clean(each.before)} and {clean(each.after)} in {_where(each)}" for each in found]
+    return f"{WHAT[what]} bits differ ({meaning}) between {listed(places, most=3)}"
+
+
+def _where(drift: Drift) -> str:
+    return clean(drift.instances[0]) if len(drift.instances) == 1 else plural(len(drift.instances), "instance")
 
 
 def drifts(findings: Findings) -> list[Drift]:

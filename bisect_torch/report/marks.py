@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bisect_torch.model import Judgement, Point, Series
+from bisect_torch.model import Judgement, Series
 
 LETTERS: dict[str, tuple[str, str, str]] = {
     "ok": ("·", "ok", "green"),
@@ -27,7 +27,8 @@ NOT_RUN = ("?", "not run", "dim")
 RUNNING = ("…", "running", "cyan")
 PENDING = (" ", "", "")
 FLAKY = ("~", "flaky")
-DETAIL = ("'", "other message")
+OTHER_KIND = ("*", "another error or signal than before")
+DETAIL = ("'", "another message than before")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Mark:
 
     Args:
         letter: One character.
-        small: ``~`` flaky, ``'`` the message differs from that of the build before, or a space.
+        small: ``~`` flaky, ``*`` or ``'`` another kind or message than on the build before, or a space.
         style: Name of the colour.
     """
 
@@ -51,31 +52,32 @@ MARK_PENDING = Mark(PENDING[0])
 MARK_OK = Mark(LETTERS["ok"][0], " ", LETTERS["ok"][2])
 
 
-def mark_of(judgement: Judgement, *, flaky: bool = False, other_detail: bool = False) -> Mark:
+def mark_of(judgement: Judgement, *, flaky: bool = False, small: str = " ") -> Mark:
     """The mark of a judged cell."""
     absent = judgement.api_absent and judgement.verdict.bad
     letter, _, style = ABSENT if absent else LETTERS[judgement.verdict.value]
-    return Mark(letter, FLAKY[0] if flaky else DETAIL[0] if other_detail else " ", style)
+    return Mark(letter, FLAKY[0] if flaky else small, style)
 
 
 def marks_of(series: Series) -> tuple[Mark, ...]:
-    """The marks of a whole row. A detail counts as other when the last point of the same signature had another one."""
+    """The marks of a whole row. What the letter hides, the small mark tells: against the last point that was judged, a
+    bad one of the same verdict has another signature, or only another message."""
     marks = []
-    last: Point | None = None
+    last: Judgement | None = None
     for point in series.points:
         if point is None:
             marks.append(MARK_NOT_RUN)
             continue
         judgement = point.judgement
-        other = (
-            last is not None
-            and judgement.verdict.bad
-            and last.judgement.signature == judgement.signature
-            and last.judgement.detail != judgement.detail
-        )
-        marks.append(mark_of(judgement, flaky=point.flaky, other_detail=other))
+        small = " "
+        if last is not None and judgement.verdict.bad and last.verdict is judgement.verdict:
+            if last.signature != judgement.signature:
+                small = OTHER_KIND[0]
+            elif last.detail != judgement.detail:
+                small = DETAIL[0]
+        marks.append(mark_of(judgement, flaky=point.flaky, small=small))
         if judgement.verdict.judged:
-            last = point
+            last = judgement
     return tuple(marks)
 
 
@@ -87,5 +89,5 @@ def legend(marks: Iterable[Mark]) -> list[str]:
     known = [*((letter, words) for letter, words, _ in LETTERS.values())]
     known += [ABSENT[:2], NOT_RUN[:2], RUNNING[:2]]
     return [f"{letter} {words}" for letter, words in known if letter in letters] + [
-        f"{sign} {words}" for sign, words in (FLAKY, DETAIL) if sign in small
+        f"{sign} {words}" for sign, words in (FLAKY, OTHER_KIND, DETAIL) if sign in small
     ]

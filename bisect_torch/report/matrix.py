@@ -5,16 +5,19 @@ The live screen, the plain text and the final summary all draw with this; it kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from bisect_torch.report.heads import NARROW, heads
-from bisect_torch.report.marks import Mark, legend
+from bisect_torch.report.marks import MARK_OK, Mark, legend
+from bisect_torch.report.parameters import in_common, pairs
 from bisect_torch.report.text import Line, clean, fit, plural, width_of, wrap
 
 MIN_LABEL = 14
 MAX_LABEL = 48
+LONG = 60
+"""Rows beyond which those that are ok everywhere are only counted."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +54,22 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
 
     Args:
         width: Columns of the terminal. Builds that do not fit beside the labels follow in a second block.
-        fold: Draw identical rows of one case once, with their number.
+        fold: Draw identical rows of one case once, with their number. In a long matrix, rows that are ok in every
+            build are counted only.
     """
     labelled = label_rows(rows, fold=fold)
+    left_out = 0
+    if len(labelled) > LONG:
+        telling = [row for row in rows if any(mark != MARK_OK for mark in row.marks)]
+        left_out = len(rows) - len(telling)
+        labelled = label_rows(telling, fold=fold)
     lines: list[Line] = []
     for part in blocks(labelled, builds, width):
         if lines:
             lines.append(())
         lines.extend(draw_block(labelled, builds, part, width))
+    if left_out:
+        lines.append(((f"and {plural(left_out, 'row')} not shown: ok in every build", "dim"),))
     return [*lines, *legend_lines((mark for row in rows for mark in row.marks), width)]
 
 
@@ -126,26 +137,27 @@ def _label_case(case: str, rows: Sequence[Row], indent: str, fold: bool) -> Iter
     if len(folded) == 1 and len(rows) > 1:
         yield Labelled(f"{indent}{clean(case)} ({len(rows)}×)", rows[0].marks)
         return
-    names, values = _parameters(rows)
-    yield Labelled(indent + clean(case) + (f" [{names}]" if names else ""))
+    known = {id(row): pairs(row.instance) for row in rows}
+    names = {None if each is None else tuple(name for name, _ in each) for each in known.values()}
+    same_names = len(names) == 1 and None not in names
+    heading = ",".join(name for name, _ in known[id(rows[0])] or ()) if same_names else ""
+    yield Labelled(indent + clean(case) + (f" [{clean(heading)}]" if heading else ""))
     for group in folded:
-        label = _shared_values(group, rows, values) + _device(group[0])
+        label = _values(group, rows, same_names) + _device(group[0])
         yield Labelled(f"{indent}  {clean(label).strip()}", group[0].marks)
 
 
-def _shared_values(group: Sequence[Row], rows: Sequence[Row], values: Mapping[int, tuple[str, ...]]) -> str:
+def _values(group: Sequence[Row], rows: Sequence[Row], same_names: bool) -> str:
     """``*,65552 (2×)`` where the group is all rows with that value; else the first row's values and how many more."""
-    first = values[id(group[0])]
+    first = group[0].instance
+    own = pairs(first) if same_names else None
+    text = first.partition("[")[2].removesuffix("]") if own is None else ",".join(value for _, value in own)
     if len(group) == 1:
-        return ",".join(first)
-    mine = [values[id(row)] for row in group]
-    pattern = tuple(words[0] if len(set(words)) == 1 else "*" for words in zip(*mine, strict=True))
-    fitting = [
-        row for row in rows if all(want in ("*", have) for want, have in zip(pattern, values[id(row)], strict=True))
-    ]
-    if len(fitting) == len(group) and any(word != "*" for word in pattern):
-        return f"{','.join(pattern)} ({len(group)}×)"
-    return f"{','.join(first)} and {plural(len(group) - 1, 'other')}"
+        return text
+    common = in_common({row.instance for row in group}, [row.instance for row in rows]) if own else ()
+    if common and own:
+        return ",".join(value if (name, value) in common else "*" for name, value in own) + f" ({len(group)}×)"
+    return f"{text} and {plural(len(group) - 1, 'other')}"
 
 
 def _device(row: Row) -> str:
@@ -157,16 +169,6 @@ def _folded(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         groups.setdefault(row.marks, []).append(row)
     return list(groups.values())
-
-
-def _parameters(rows: Sequence[Row]) -> tuple[str, dict[int, tuple[str, ...]]]:
-    """The names of the parameters, once, and each row's values; the whole inside where the names differ."""
-    insides = {id(row): row.instance.partition("[")[2].removesuffix("]") for row in rows}
-    pairs = {key: [word.partition("=") for word in inside.split(",")] for key, inside in insides.items()}
-    names = {tuple(name for name, _, _ in words) for words in pairs.values()}
-    if len(names) != 1 or not all(sign for words in pairs.values() for _, sign, _ in words):
-        return "", {key: (inside,) for key, inside in insides.items()}
-    return clean(",".join(names.pop())), {key: tuple(value for _, _, value in words) for key, words in pairs.items()}
 
 
 def _grouped(rows: Sequence[Row], *, by_case: bool) -> list[tuple[str, list[Row]]]:

@@ -24,7 +24,7 @@ def did(judgement: Judgement) -> str:
 _FORMS = {
     Verdict.OK: ("is ok", "being ok", "was ok"),
     Verdict.WRONG: ("gives silently wrong values", "giving silently wrong values", "gave silently wrong values"),
-    Verdict.TIMEOUT: ("does not end in time", "not ending in time", "did not end in time"),
+    Verdict.TIMEOUT: ("times out", "timing out", "timed out"),
     Verdict.OOM: ("runs out of memory", "running out of memory", "ran out of memory"),
 }
 _CRASH = ("crashes", "crashing", "crashed")
@@ -46,10 +46,17 @@ def _phrase(judgement: Judgement, form: int) -> str:
     return _FAIL[form]
 
 
+def instead_of(old: Judgement, new: Judgement) -> str:
+    """What follows ``instead of``: ``raising RuntimeError``, or just ``RuntimeError`` where the new one raises too."""
+    kind = clean(old.signature.partition(":")[2])
+    plain_kind = kind and not kind.startswith("exit") and not new.signature.partition(":")[2].startswith("exit")
+    return kind if plain_kind and old.verdict is new.verdict else doing(old)
+
+
 def noun(judgement: Judgement) -> str:
-    """``an explicit error``, ``a crash``, ``a hang``: what became silent."""
+    """``an explicit error``, ``a crash``: what became silent."""
     return {
         Verdict.CRASH: "a crash",
-        Verdict.TIMEOUT: "a hang",
+        Verdict.TIMEOUT: "a timeout",
         Verdict.OOM: "running out of memory",
     }.get(judgement.verdict, "an explicit error")

@@ -29,33 +29,32 @@ _SETTLED = ("ready", "failed")
 
 
 class CellState:
-    """One place of the matrix: the repeats that have ended and those that run."""
+    """One place of the matrix: the repeats that have ended and those that run, and its mark (kept, since it is drawn
+    far more often than it changes)."""
 
-    __slots__ = ("flaky", "judgement", "running")
+    __slots__ = ("flaky", "judgement", "mark", "running")
 
     def __init__(self) -> None:
         self.judgement: Judgement | None = None
         self.flaky = False
         self.running = 0
+        self.mark: Mark = MARK_PENDING
+
+    def started(self) -> None:
+        self.running += 1
+        if self.judgement is None:
+            self.mark = MARK_RUNNING
 
     def add(self, judgement: Judgement) -> None:
         """Take another repeat in. A bad one outweighs ``ok``; a judged one outweighs what could not be judged."""
         seen = self.judgement
         if seen is None or (judgement.verdict.judged and not seen.verdict.judged):
             self.judgement = judgement
-            return
-        if not judgement.verdict.judged:
-            return
-        if judgement.signature != seen.signature:
+        elif judgement.verdict.judged and judgement.signature != seen.signature:
             self.flaky = True
             if judgement.verdict.bad and not seen.verdict.bad:
                 self.judgement = judgement
-
-    @property
-    def mark(self) -> Mark:
-        if self.judgement is None:
-            return MARK_RUNNING if self.running else MARK_PENDING
-        return mark_of(self.judgement, flaky=self.flaky)
+        self.mark = mark_of(self.judgement or judgement, flaky=self.flaky)
 
 
 @dataclass
@@ -108,7 +107,7 @@ class RunProgress:
             self._finished(event)
         elif isinstance(event, CellStarted):
             cell = self._cell(event.instance, event.device, event.build.name)
-            cell.running += 1
+            cell.started()
             self.running += 1
         elif isinstance(event, BuildProgress):
             self._build_progress(event)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.phrases import did, does, doing, noun
+from bisect_torch.report.parameters import in_common
+from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.text import clean, listed, plural, shorten
 
 COMPARE = "https://github.com/pytorch/pytorch/compare/{}...{}"
@@ -66,9 +68,11 @@ def subject(series: Sequence[Series], findings: Findings) -> str:
     device = f" on {clean(series[0].device)}" if len({each.device for each in findings.series}) > 1 else ""
     if len(series) == 1:
         return clean(series[0].instance) + device
-    every = [each for each in findings.series if _case_of(each) == _case_of(series[0])]
+    every = [each.instance for each in findings.series if _case_of(each) == _case_of(series[0])]
     amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
-    return f"{amount} instances of {clean(case)}{device}"
+    common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
+    which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
+    return f"{amount} instances of {clean(case)}{which}{device}"
 
 
 def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sentence:
@@ -80,7 +84,11 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     if not first.confirmed:
         text += ", not confirmed"
     old_commit, new_commit = findings.commit(before), findings.commit(after)
-    link = COMPARE.format(old_commit, new_commit) if old_commit and new_commit and old_commit != new_commit else None
+    link = (
+        COMPARE.format(old_commit[:12], new_commit[:12])
+        if old_commit and new_commit and old_commit != new_commit
+        else None
+    )
     return Sentence(
         kind=first.kind.value,
         text=text + ".",
@@ -104,32 +112,35 @@ def _statement(transition: Transition, number: int) -> str:
     if transition.kind is TransitionKind.FIXED:
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
-        silent = f"{noun(old)} became silent"
-        return f"{new_does} from {new_name} on instead of {doing(old)}: {silent} (last {doing(old)}: {old_name})"
+        return f"{new_does} from {new_name} on, instead of {doing(old)} up to {old_name}: {noun(old)} became silent"
     if transition.kind is TransitionKind.APPEARED:
         it = "it" if number == 1 else "they"
         where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
         return f"{are} first available in {new_name}{where} (absent up to {old_name})"
     if transition.kind is TransitionKind.DISAPPEARED:
         return f"{are} gone from {new_name} on (last available in {old_name})"
-    return f"{new_does} instead of {doing(old)} from {new_name} on (last {doing(old)}: {old_name})"
+    return f"{new_does} from {new_name} on, instead of {instead_of(old, new)} up to {old_name}"
 
 
 def _happened_before(transition: Transition) -> bool:
-    """Whether the series had the new signature once before the older end, and something else between."""
+    """Whether the series already went the same way once: ok then bad, or bad then ok."""
+    states: list[bool] = []
     for point in transition.series.points:
-        if point is not None and point.build == transition.before.build:
-            return False
-        if point is not None and point.solid and point.judgement.signature == transition.after.judgement.signature:
-            return True
-    return False
+        if point is None or not point.solid or point.judgement.api_absent:
+            continue
+        states.append(point.judgement.verdict.bad)
+        if point.build == transition.before.build:
+            break
+    if transition.kind is TransitionKind.BROKE:
+        return True in states
+    return any(not later and earlier for earlier, later in pairwise(states))
 
 
 def _evidence(group: Sequence[Transition], findings: Findings, link: str | None) -> Iterable[tuple[str, str]]:
     first = group[0]
     before, after = first.before, first.after
     if len(group) > 1:
-        yield "instances", listed([clean(each.series.instance) for each in group], most=6)
+        yield "instances", listed([clean(each.series.instance) for each in group], most=3)
     yield "signature", f"{clean(before.judgement.signature)} → {clean(after.judgement.signature)}"
     for point in (before, after):
         seen = _seen(point, [each.before if point is before else each.after for each in group])
@@ -168,8 +179,8 @@ def _confidence(group: Sequence[Transition]) -> str:
     before = min(each.before.processes for each in group)
     after = min(each.after.processes for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
-    how = "one each an interpreter of its own" if own else "none of its own on each side"
-    text = f"the same in {plural(before, 'process', 'processes')} before and {after} after, {how}"
+    how = ", one on each side an interpreter of its own" if own else ""
+    text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import Verdict
-from bisect_torch.report.drift import drifts
+from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
@@ -62,7 +62,7 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
 
 def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
     texts = [*_good(findings, found), *_environments(findings)]
-    texts += [str(each) for each in drifts(findings)]
+    texts += drift_words(drifts(findings))
     texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
     texts += [clean(note) for note in findings.notes]
     for text in texts:
@@ -121,6 +121,12 @@ def _counts(findings: Findings, width: int) -> Iterable[Line]:
     return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
 
 
+def _measured(findings: Findings) -> bool:
+    """Whether something is wrong by a number that other tolerances could judge otherwise."""
+    points = (point for each in findings.series for point in each.points if point is not None)
+    return any(point.judgement.verdict is Verdict.WRONG and point.rel_error is not None for point in points)
+
+
 def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None:
         yield (("results: ", ""), (clean(str(findings.results)), ""))
@@ -128,6 +134,6 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
         yield (("interrupted: what had finished is kept", ""),)
     if findings.continue_with and (findings.interrupted or findings.not_run() or findings.counts()[Verdict.INFRA]):
         yield (("continue with: ", ""), (clean(findings.continue_with), ""))
-    elif findings.results is not None and findings.counts()[Verdict.WRONG]:
+    elif findings.results is not None and _measured(findings):
         path = shlex.quote(str(findings.results))
         yield (("other tolerances, no re-run: ", "dim"), (f"bisect-torch judge {clean(path)} --rtol 1e-3", "dim"))
