@@ -12,6 +12,7 @@ import enum
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 Scalar = str | int | float | bool | None
 """A parameter value of a case."""
@@ -141,6 +142,30 @@ class Environment:
             "cuda": self.cuda,
             "backend": self.backend,
         }
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any], build: Build | None = None) -> Environment:
+        """The environment that :meth:`describe` described; its folders are not known."""
+        day = description["day"]
+        return cls(
+            build=build
+            or Build(
+                kind=BuildKind(description["kind"]),
+                version=description["version"],
+                name=description["build"],
+                day=datetime.date.fromisoformat(day) if day else None,
+                git_commit=description["git_commit"],
+            ),
+            root=Path(),
+            python=Path(),
+            python_version=description["python"],
+            lock_hash=description["lock_hash"],
+            packages=description["packages"],
+            torch_version=description["torch_version"],
+            git_commit=description["git_commit"],
+            cuda=description["cuda"],
+            backend=description["backend"],
+        )
 
 
 class CaseKind(str, enum.Enum):

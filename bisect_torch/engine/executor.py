@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.engine.plan import CellRun, Task, needs_compile
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
-from bisect_torch.model import CaseFile, Environment, Outcome
+from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
 
 Facts = Mapping[str, object]
 CAPABILITIES = frozenset({"compile", "cuda", "mps", "xpu"})
@@ -155,12 +155,12 @@ class LocalExecutor:
                     self._run_task(work)
                 else:
                     self._expand(*work)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001
                 # Not handled here but handed over: an exception must not vanish with this thread.
                 self._deliver(SlotFailed(error))
 
     @contextlib.contextmanager
-    def _worker(self, environment: Environment, stage: str) -> Iterator[WorkerProcess]:
+    def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
         worker = WorkerProcess.start(
             environment,
             self._conditions.staged,
@@ -246,19 +246,21 @@ class LocalExecutor:
         case = run.instance.case
         return CellRequest(
             file=case.file.path,
-            kind=case.file.kind,
+            kind=case.file.kind.value,
             case=case.name,
             parameters=dict(run.instance.parameters),
             device=run.device,
             timeout_s=case.timeout_s or self._conditions.timeout_s,
             memory_bytes=self._conditions.memory_bytes,
             isolation=run.isolation,
-            full_teardown=run.isolation.value == "process",
-            seed=self._conditions.seed + run.repeat,
+            full_teardown=run.isolation is Isolation.PROCESS,
+            seed=self._conditions.seed + run.repeat if case.file.kind is CaseKind.CASE else None,
             argv=case.argv,
             bad_if_output=case.bad_if_output,
+            cwd=self._conditions.working_directory,
             needs_compile=needs_compile(case),
-            working_directory=self._conditions.working_directory,
+            # Up to ten seconds: worth it once for each cell.
+            native_stack=run.repeat == 0,
         )
 
 

@@ -6,35 +6,24 @@ import dataclasses
 import datetime
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bisect_torch import analysis, cases, results
 from bisect_torch.engine import host
-from bisect_torch.engine.plan import CellRun, missing, natural_isolation, why_not
+from bisect_torch.engine.plan import CellRun, Place, natural_isolation, why_not
 from bisect_torch.engine.request import RunRequest
-from bisect_torch.model import (
-    Build,
-    BuildKind,
-    CaseKind,
-    Environment,
-    Instance,
-    Isolation,
-    Judgement,
-    Observation,
-    Outcome,
-    Series,
-)
+from bisect_torch.model import Build, Environment, Instance, Isolation, Judgement, Observation, Outcome, Series
 
-_COUNTS_FOR_NOTHING = frozenset(
-    {Outcome.LOST.value, Outcome.ENVIRONMENT_BROKEN.value, Outcome.NOT_INSTALLED.value},
-)
+_SAYS_NOTHING = frozenset({Outcome.LOST.value, Outcome.ENVIRONMENT_BROKEN.value, Outcome.NOT_INSTALLED.value})
 """Outcomes that say nothing about the build: a later run tries such a cell again."""
 
 
 class Ledger:
-    """Identifies cells, recalls what earlier runs saw, records what this one sees.
+    """Identifies cells, recalls what earlier runs saw of them, records what this one sees.
+
+    A cell can be identified once its environment is known: from the environment itself, or from what an earlier run
+    wrote about one with the same lock, so that nothing is built only to find that everything is known.
 
     Args:
         request: The run.
@@ -43,74 +32,106 @@ class Ledger:
     """
 
     def __init__(self, request: RunRequest, run_id: str, *, can_fork: bool) -> None:
+        self.file = results.ResultsFile.open(request.results)
         self._request = request
         self._run_id = run_id
         self._can_fork = can_fork
-        self._file = results.ResultsFile.open(request.results)
-        self._observations: dict[str, dict[int, Observation]] = defaultdict(dict)
-        self._runs: dict[str, CellRun] = {}
+        self._environments = {
+            planned.build.name: environment
+            for planned in request.plan.environments
+            if (environment := planned.present or self._described(planned.build, planned.lock_hash, planned.python))
+        }
+        self._observations: dict[Place, dict[int, Observation]] = {}
+        self._runs: dict[tuple[str, str, str, str], CellRun] = {}
         self._file_names = _display_names([item.file.path for item in request.discovered], request.working_directory)
+
+    def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
+        """An environment that an earlier run described and that would come out the same."""
+        for run in reversed(self.file.runs):
+            described = run.get("environments")
+            for each in described if isinstance(described, list) else ():
+                if each["build"] == build.name and lock_hash is not None and each["lock_hash"] == lock_hash:
+                    environment = Environment.from_description(each, build)
+                    if python is not None and environment.python_version.startswith(f"{python}."):
+                        return environment
+        return None
+
+    def knows(self, build: Build) -> bool:
+        """Whether the cells of a build can be identified."""
+        return build.name in self._environments
+
+    def know(self, environment: Environment) -> bool:
+        """Identify the cells of a build by its environment. Gives whether that changes what was thought before."""
+        name = environment.build.name
+        before = self._environments.get(name)
+        self._environments[name] = environment
+        return before is None or _identity(before) != _identity(environment)
+
+    @property
+    def environments(self) -> Mapping[str, Environment]:
+        """Build name to environment, present or described by an earlier run."""
+        return self._environments
 
     # --- which cells ------------------------------------------------------------------------------------------
 
-    def cell_run(
-        self, build: Build, instance: Instance, device: str, repeat: int, isolation: Isolation | None = None
-    ) -> CellRun:
-        """One repeat of a cell, with the key under which its results are kept."""
-        case = instance.case
-        natural = natural_isolation(case, self._request.isolation, self._can_fork)
-        planned = self._request.plan[build.name]
-        name, driver = host.device_identity(device)
-        key = results.cell_key(
-            build=build.name if build.kind is BuildKind.LOCAL else build.version,
-            lock_hash=planned.lock_hash,
-            python=planned.python_version,
-            case_file_hash=case.file.sha256,
-            local_modules=dict(case.file.local_modules),
-            instance=instance.name,
-            argv=case.argv,
-            bad_if_output=case.bad_if_output,
-            device=device,
+    def cells(self, builds: Iterable[Build], instances: Sequence[Instance]) -> list[CellRun]:
+        """Repeat 0 of every cell, rows within columns."""
+        found = []
+        for build in builds:
+            for instance in instances:
+                isolation = natural_isolation(instance.case, self._request.isolation, self._can_fork)
+                for device in self._request.devices:
+                    run = CellRun(instance, build, device, 0, isolation)
+                    self._runs[(*self._row(run), build.name)] = run
+                    found.append(run)
+        return found
+
+    def _row(self, run: CellRun) -> tuple[str, str, str]:
+        return self._file_names[run.instance.case.file.path], run.instance.name, run.device
+
+    def key(self, run: CellRun) -> str:
+        """Under which the results of a cell are kept."""
+        name, driver = host.device_identity(run.device)
+        return results.cell_key(
+            build=run.build,
+            environment=self._environments.get(run.build.name),
+            instance=run.instance,
+            device=run.device,
+            timeout_s=self._timeout_s(run),
+            machine=host.machine_class(),
             device_name=name,
             driver=driver,
             threads=self._request.threads,
-            isolation=natural.value,
-            timeout_s=case.timeout_s or self._request.timeout_s,
-            machine=host.machine_class(),
         )
-        run = CellRun(instance, build, device, repeat, isolation or natural, key)
-        self._runs.setdefault(key, run)
-        return run
 
-    def cells(self, builds: Iterable[Build], instances: Sequence[Instance]) -> list[CellRun]:
-        """Repeat 0 of every cell, rows within columns."""
-        return [
-            self.cell_run(build, instance, device, 0)
-            for build in builds
-            for instance in instances
-            for device in self._request.devices
-        ]
+    def _timeout_s(self, run: CellRun) -> float:
+        return run.instance.case.timeout_s or self._request.timeout_s
 
-    def recall(self, cells: Iterable[CellRun]) -> list[Observation]:
-        """Take over what earlier runs saw of these cells; nothing with ``fresh``."""
+    def recall(self, cells: Iterable[CellRun]) -> list[tuple[CellRun, Observation]]:
+        """Take over what earlier runs saw of these cells. Nothing when the user wants them run again."""
         kept = []
         for cell in cells:
-            for observation in [] if self._request.fresh else self._file.lookup(cell.key):
-                if observation.outcome not in _COUNTS_FOR_NOTHING:
-                    self._observations[cell.key][observation.repeat] = observation
-                    kept.append(observation)
+            known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
+            for observation in known:
+                if observation.outcome not in _SAYS_NOTHING:
+                    # The same cell may have been recorded under another path: in this run it has this run's names.
+                    observation = dataclasses.replace(observation, case_file=self._row(cell)[0])
+                    self._observations.setdefault(cell.place, {})[observation.repeat] = observation
+                    kept.append((cell, observation))
         return kept
 
-    def first_pass(self, cells: Iterable[CellRun]) -> tuple[CellRun, ...]:
+    def first_pass(self, cells: Iterable[CellRun]) -> list[CellRun]:
         """The repeats of these cells that every run begins with and that are not known yet."""
-        repeats = [
-            dataclasses.replace(cell, repeat=repeat) for cell in cells for repeat in range(self._request.repeats)
+        return [
+            dataclasses.replace(cell, repeat=repeat)
+            for cell in cells
+            for repeat in range(self._request.repeats)
+            if repeat not in self._observations.get(cell.place, {})
         ]
-        return missing(repeats, {key: frozenset(seen) for key, seen in self._observations.items()})
 
     def inapplicable(self, run: CellRun) -> str | None:
         """Why a case does not apply to this build, device or machine."""
-        unmet = cases.unmet(run.instance.case, run.build.version)
+        unmet = cases.unmet(run.instance.case, run.build.version, self._environments[run.build.name].packages)
         return why_not(run.instance.case, run.device, self._request.memory_bytes, unmet)
 
     # --- what happened ----------------------------------------------------------------------------------------
@@ -119,28 +140,27 @@ class Ledger:
         self, run: CellRun, environment: Environment | None, facts: Mapping[str, object]
     ) -> tuple[Observation, Judgement]:
         """Add the identity to a worker's facts, append the observation to the journal, and judge it."""
-        observation = Observation(**{**facts, **self._identity(run, environment)})  # type: ignore[arg-type]
-        self._file.append(observation)
-        self._observations[run.key][run.repeat] = observation
+        observation = Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
+        self.file.append(observation)
+        self._observations.setdefault(run.place, {})[run.repeat] = observation
         return observation, analysis.judge(observation)
 
-    def _identity(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
+    def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
         case = run.instance.case
-        planned = self._request.plan[run.build.name]
         name, driver = host.device_identity(run.device)
         return {
-            "key": run.key,
+            "key": self.key(run),
             "run_id": self._run_id,
             "build": environment.torch_version.partition("+")[0] if environment else run.build.version,
             "build_name": run.build.name,
             "build_kind": run.build.kind.value,
             "local_version": environment.local_version if environment else None,
             "git_commit": environment.git_commit if environment else run.build.git_commit,
-            "lock_hash": environment.lock_hash if environment else planned.lock_hash,
-            "python": environment.python_version if environment else planned.python_version,
+            "lock_hash": environment.lock_hash if environment else None,
+            "python": environment.python_version if environment else None,
             "backend": environment.backend if environment else None,
             "cuda": environment.cuda if environment else None,
-            "case_file": self._file_names[case.file.path],
+            "case_file": self._row(run)[0],
             "case_file_hash": case.file.sha256,
             "case": case.name,
             "instance": run.instance.name,
@@ -150,7 +170,7 @@ class Ledger:
             "device_name": name or None,
             "driver": driver or None,
             "repeat": run.repeat,
-            "timeout_s": case.timeout_s or self._request.timeout_s,
+            "timeout_s": self._timeout_s(run),
             "machine": host.machine_class(),
             "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }
@@ -162,41 +182,47 @@ class Ledger:
         """Of this run's cells: kept ones and new ones."""
         return tuple(observation for repeats in self._observations.values() for observation in repeats.values())
 
-    def series(self) -> tuple[Series, ...]:
-        """One for each instance and device, over the builds in column order."""
-        return tuple(analysis.build_series(self.observations, [build.name for build in self._request.builds]))
+    def series(self, instances: Sequence[Instance]) -> tuple[Series, ...]:
+        """One for each instance and device, over the builds in column order; cells without observation included."""
+        rows = dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances))
+        builds = [build.name for build in self._request.builds]
+        return tuple(analysis.build_series(self.observations, builds, rows=list(rows)))
 
-    def confirmations(self) -> tuple[CellRun, ...]:
+    def confirmations(self) -> list[CellRun]:
         """Further repeats that are wanted before any transition may be printed."""
-        by_place = {
-            (self._file_names[run.instance.case.file.path], run.instance.name, run.device, run.build.name): run
-            for run in self._runs.values()
-        }
-        wanted = []
-        for want in analysis.wanted_repeats(self.series(), self.observations):
-            series = want.series
-            run = by_place[(series.case_file, series.instance, series.device, want.build)]
-            wanted.append(dataclasses.replace(run, repeat=want.repeat, isolation=self._isolation(run, want.isolation)))
-        return tuple(wanted)
-
-    def _isolation(self, run: CellRun, wanted: Isolation) -> Isolation:
-        natural = natural_isolation(run.instance.case, self._request.isolation, self._can_fork)
-        return Isolation.PROCESS if Isolation.PROCESS in (natural, wanted) else wanted
-
-    def finish(self, manifest: Mapping[str, object]) -> None:
-        """Write the Parquet file whole."""
-        self._file.finish(manifest)
+        settings = analysis.Confirmation(base_repeats=self._request.repeats)
+        builds = [build.name for build in self._request.builds]
+        runs = []
+        for wanted in analysis.wanted_repeats(self.observations, builds, confirmation=settings):
+            run = self._runs[(wanted.case_file, wanted.instance, wanted.device, wanted.build)]
+            own = Isolation.PROCESS in (run.isolation, wanted.isolation)
+            isolation = Isolation.PROCESS if own else Isolation.FORK
+            runs.append(dataclasses.replace(run, repeat=wanted.repeat, isolation=isolation))
+        return runs
 
 
-def is_case(run: CellRun) -> bool:
-    """Whether the cell is a function in a case file, and not a script or command."""
-    return run.instance.case.file.kind is CaseKind.CASE
+def _identity(environment: Environment) -> tuple[object, ...]:
+    return (
+        environment.lock_hash,
+        environment.python_version,
+        environment.torch_version,
+        environment.git_commit,
+        environment.backend,
+    )
 
 
 def _display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
-    """How each file is called in results: relative to the working directory where it lies below it, else its name."""
+    """How each file is called in results: relative to the working directory where it lies below it, else its name.
+
+    Two files outside with the same name are told apart by as much of their folders as that takes.
+    """
     names = {}
     for path in paths:
         relative = os.path.relpath(path, start)
         names[path] = path.name if relative.startswith("..") else relative
+    depth = 2
+    while len(set(names.values())) < len(names) and depth < 64:
+        taken = list(names.values())
+        names = {path: "/".join(path.parts[-depth:]) if taken.count(name) > 1 else name for path, name in names.items()}
+        depth += 1
     return names

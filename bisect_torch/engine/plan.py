@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bisect_torch.model import Build, Case, CaseKind, Environment, Instance, Isolation
 
@@ -12,12 +13,15 @@ _SLICE = 64
 a small forked cell 10 to 16 ms."""
 
 
+Place = tuple[Path, str, str, str]
+"""Where a cell stands: case file, instance, device, build."""
+
+
 @dataclass(frozen=True)
 class CellRun:
     """One repeat of a cell that is to be run.
 
     Args:
-        key: What makes the cell the same cell (see results.key).
         isolation: How; scripts and commands always run in an interpreter of their own.
     """
 
@@ -26,7 +30,10 @@ class CellRun:
     device: str
     repeat: int
     isolation: Isolation
-    key: str
+
+    @property
+    def place(self) -> Place:
+        return self.instance.case.file.path, self.instance.name, self.device, self.build.name
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,3 @@ def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) ->
             Task(environment, tuple(group[start : start + size]), forked=True) for start in range(0, len(group), size)
         )
     return (*together, *alone)
-
-
-def missing(wanted: Iterable[CellRun], known: Mapping[str, frozenset[int]]) -> tuple[CellRun, ...]:
-    """The repeats that no earlier run has answered.
-
-    Args:
-        known: Cell key to the repeats that have an observation which counts.
-    """
-    return tuple(run for run in wanted if run.repeat not in known.get(run.key, frozenset()))

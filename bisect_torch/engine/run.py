@@ -7,6 +7,7 @@ into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, t
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import queue
 import sys
@@ -23,7 +24,7 @@ from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expand
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.errors import BisectTorchError, UsageError
-from bisect_torch.model import Build, Environment, Instance, Outcome
+from bisect_torch.model import Build, Environment, Instance, Observation, Outcome
 from bisect_torch.shipped import tool_version
 
 _STOP_GRACE_S = 1.0
@@ -67,11 +68,12 @@ class Run:
         self._ledger = Ledger(request, self._run_id, can_fork=sys.platform.startswith("linux"))
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
         self._cancel = threading.Event()
+        self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._instances: dict[Path, tuple[Instance, ...]] = {}
         self._environments: dict[str, Environment] = {}
         self._failures: list[_Failed] = []
         self._pending = 0
-        self._retried: set[tuple[str, int]] = set()
+        self._retried: set[tuple[plan.Place, int]] = set()
         self._expanding: set[Path] = set()
         self._parked: list[Environment] = []
         self._installing = False
@@ -92,13 +94,15 @@ class Run:
         self._read_known_instances()
         rows = self._rows()
         cells = self._ledger.cells(self._request.builds, rows)
-        kept = self._recall(rows)
+        kept = self._ledger.recall(cells)
+        known = len({run.place for run, _ in kept})
         self._tell(
-            events.RunPlanned(
-                self._request.builds, rows, self._request.devices, len(cells), kept, self._request.jobs
-            )
+            events.RunPlanned(self._request.builds, rows, self._request.devices, len(cells), known, self._request.jobs)
         )
-        self._tell_kept(rows)
+        self._tell_kept(kept)
+        for problem in self._ledger.file.problems:
+            self._tell(events.Note(problem))
+        self._ledger.file.begin(self._manifest(ended=False))
         self._executor = LocalExecutor(self._request.jobs, self._conditions(), self._inbox.put)
         finished = False
         interrupted = False
@@ -115,7 +119,7 @@ class Run:
                 self._executor.close()
             else:
                 self._executor.stop(_STOP_GRACE_S)
-            self._ledger.finish(self._manifest(interrupted=not finished))
+            self._ledger.file.finish(self._manifest(ended=finished))
         self._installer.join(timeout=_STOP_GRACE_S)
         self._tell(events.RunFinished(interrupted, time.monotonic() - begin))
         return self._result(interrupted)
@@ -124,7 +128,7 @@ class Run:
         request = self._request
         return Conditions(
             staged=environments.staged_package(request.environment_options.store),
-            environment_variables=environments.clean_environment_variables,
+            environment_variables=lambda environment: environments.clean_environment_variables(environment.python),
             capability=environments.capability,
             timeout_s=request.timeout_s,
             threads=request.threads,
@@ -174,8 +178,8 @@ class Run:
 
     def _install(self, builds: list[Build]) -> None:
         """Make environments ready in a thread of its own, those that exist already first."""
-        planned = self._request.plan
-        ordered = sorted(builds, key=lambda build: not planned[build.name].present)
+        planned = self._planned
+        ordered = sorted(builds, key=lambda build: planned[build.name].present is None)
 
         def work() -> None:
             error: BaseException | None = None
@@ -184,7 +188,7 @@ class Run:
                     if self._cancel.is_set():
                         break
                     self._inbox.put(self._make_environment(build))
-            except BaseException as unforeseen:
+            except BaseException as unforeseen:  # noqa: BLE001
                 # Not handled here but handed over: an exception must not vanish with this thread.
                 error = unforeseen
             self._inbox.put(_InstallerDone(error))
@@ -194,15 +198,21 @@ class Run:
         self._installer.start()
 
     def _has_work(self, build: Build) -> bool:
-        if len(self._instances) < len(self._request.discovered):
+        if len(self._instances) < len(self._request.discovered) or not self._ledger.knows(build):
             return True
         return bool(self._ledger.first_pass(self._ledger.cells([build], self._rows())))
 
     def _make_environment(self, build: Build) -> _Ready | _Failed:
         begin = time.monotonic()
+        if self._planned[build.name].reason:
+            return _Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
         try:
             environment, reused = environments.ensure(
-                build, self._request.environment_options, progress=self._inbox.put, cancel=self._cancel
+                build,
+                self._request.environment_options,
+                progress=self._inbox.put,
+                cancel=self._cancel,
+                python=self._planned[build.name].request,
             )
         except environments.NotInstallable as error:
             return _Failed(build, Outcome.NOT_INSTALLED, error.message)
@@ -216,6 +226,8 @@ class Run:
         environment = message.environment
         self._environments[message.build.name] = environment
         self._tell(message)
+        if self._ledger.know(environment):
+            self._tell_kept(self._ledger.recall(self._ledger.cells([message.build], self._rows())))
         unread = [item for item in self._request.discovered if item.file.path not in self._instances]
         if not unread:
             self._start(environment)
@@ -250,8 +262,9 @@ class Run:
                 self._instances[item.file.path] = self._selected(instances)
 
     def _expansion_path(self, item: Discovered) -> Path:
-        parts = [item.file.sha256, *sorted(item.file.local_modules.values())]
-        return self._request.environment_options.store.expansions / f"{results.digest_of(parts)}.json"
+        parts = json.dumps([item.file.sha256, dict(item.file.local_modules)], sort_keys=True)
+        digest = hashlib.sha256(parts.encode()).hexdigest()
+        return self._request.environment_options.store.expansions / f"{digest}.json"
 
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         return cases.matching(instances, self._request.select) if self._request.select else instances
@@ -264,15 +277,14 @@ class Run:
         if message.error is not None:
             raise UsageError(f"{message.file.path}: {message.error}")
         item = next(item for item in self._request.discovered if item.file.path == message.file.path)
-        kept = self._expansion_path(item)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(message.rows))
+        self._expansion_path(item).write_text(json.dumps(message.rows))
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard(item.file.path)
-        recalled = self._recall(added)
-        self._tell(events.RowsAdded(added, len(self._ledger.cells(self._request.builds, self._rows())), recalled))
-        self._tell_kept(added)
+        kept = self._ledger.recall(self._ledger.cells(self._request.builds, added))
+        cells = len(self._rows()) * len(self._request.builds) * len(self._request.devices)
+        self._tell(events.RowsAdded(added, cells, len({run.place for run, _ in kept})))
+        self._tell_kept(kept)
         for failure in self._failures:
             self._record_failure(failure, added)
         if not self._expanding:
@@ -280,13 +292,9 @@ class Run:
                 self._start(environment)
             self._parked.clear()
 
-    def _recall(self, rows: tuple[Instance, ...]) -> int:
-        return len({obs.key for obs in self._ledger.recall(self._ledger.cells(self._request.builds, rows))})
-
-    def _tell_kept(self, rows: tuple[Instance, ...]) -> None:
-        for run in self._ledger.cells(self._request.builds, rows):
-            for observation in self._ledger.seen(run):
-                self._tell(events.CellFinished(run.instance, observation, analysis.judge(observation), kept=True))
+    def _tell_kept(self, kept: list[tuple[plan.CellRun, Observation]]) -> None:
+        for run, observation in kept:
+            self._tell(events.CellFinished(run.instance, observation, analysis.judge(observation), kept=True))
 
     # --- cells ------------------------------------------------------------------------------------------------
 
@@ -314,8 +322,8 @@ class Run:
     def _on_cell(self, message: CellDone) -> None:
         run = message.run
         self._pending -= 1
-        if message.facts["outcome"] == Outcome.LOST.value and (run.key, run.repeat) not in self._retried:
-            self._retried.add((run.key, run.repeat))
+        if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
+            self._retried.add((run.place, run.repeat))
             self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
             self._submit([run])
             return
@@ -327,14 +335,14 @@ class Run:
 
     # --- the end ----------------------------------------------------------------------------------------------
 
-    def _manifest(self, *, interrupted: bool) -> dict[str, object]:
+    def _manifest(self, *, ended: bool) -> dict[str, object]:
         request = self._request
+        known = self._ledger.environments
         return {
             "run_id": self._run_id,
             "tool_version": tool_version(),
             "started_at": self._started.isoformat(timespec="seconds"),
-            "ended_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "interrupted": interrupted,
+            "ended_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds") if ended else None,
             "arguments": list(request.command_line),
             "builds": [build.name for build in request.builds],
             "devices": list(request.devices),
@@ -342,16 +350,16 @@ class Run:
             "threads": request.threads,
             "seed": request.seed,
             "host": host.host_facts(),
-            "environments": [environment.describe() for environment in self._environments.values()],
+            "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         }
 
     def _result(self, interrupted: bool) -> RunResult:
-        series = self._ledger.series()
+        series = self._ledger.series(self._rows())
         return RunResult(
             builds=self._request.builds,
-            environments=dict(self._environments),
+            environments=dict(self._ledger.environments),
             series=series,
-            transitions=tuple(analysis.transitions(series)),
+            transitions=tuple(found for each in series for found in analysis.transitions(each)),
             observations=self._ledger.observations,
             interrupted=interrupted,
         )
