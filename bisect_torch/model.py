@@ -12,9 +12,8 @@ import enum
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Union
 
-Scalar = Union[str, int, float, bool, None]
+Scalar = str | int | float | bool | None
 """A parameter value of a case."""
 
 
@@ -31,6 +30,7 @@ class Verdict(str, enum.Enum):
     UNINSTALLABLE = "uninstallable"
     BROKEN = "broken"
     INFRA = "infra"
+    UNDECIDABLE = "undecidable"  # only under new tolerances: the stored numbers do not tell
 
     @property
     def judged(self) -> bool:
@@ -125,6 +125,22 @@ class Environment:
     def local_version(self) -> str | None:
         """The local part of torch's version: ``cu128``."""
         return self.torch_version.partition("+")[2] or None
+
+    def describe(self) -> dict[str, object]:
+        """What a results file keeps of it: everything but where it lies."""
+        return {
+            "build": self.build.name,
+            "kind": self.build.kind.value,
+            "version": self.build.version,
+            "day": self.build.day.isoformat() if self.build.day else None,
+            "python": self.python_version,
+            "lock_hash": self.lock_hash,
+            "packages": dict(self.packages),
+            "torch_version": self.torch_version,
+            "git_commit": self.git_commit,
+            "cuda": self.cuda,
+            "backend": self.backend,
+        }
 
 
 class CaseKind(str, enum.Enum):
@@ -316,8 +332,8 @@ FACT_FIELDS = frozenset(
     for field in dataclasses.fields(Observation)
 ) - {
     "key", "run_id", "build", "build_name", "build_kind", "case_file", "case_file_hash", "case", "instance", "repeat",
-    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s", "machine",
-    "failed_capability",
+    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s",
+    "machine", "failed_capability",
 }  # fmt: skip
 """Names that a worker may send."""
 
