@@ -20,14 +20,11 @@ FLOATS = ["float64", "float32", "bfloat16", "float16"]
 
 
 def numbers(device, dtype, *shape, salt=0):
-    """Numbers between -1 and 1 of a type given by name; another ``salt`` gives others."""
+    """Numbers between -1 and 1 (integers from -5 to 5) of a type given by name; another ``salt`` gives others."""
     kind = getattr(torch, dtype)
-    if kind.is_complex:
-        parts = uniform((2, *shape), low=-1.0, high=1.0, dtype=torch.float64, seed=salt)
-        return torch.complex(parts[0], parts[1]).to(device, kind)
-    if not kind.is_floating_point:
-        return integers(shape, -5, 6, dtype=kind, seed=salt).to(device)
-    return uniform(shape, low=-1.0, high=1.0, dtype=torch.float64, seed=salt).to(device, kind)
+    if kind.is_floating_point or kind.is_complex:
+        return uniform(shape, seed=salt, dtype=kind, device=device)
+    return integers(shape, seed=salt, low=-5, high=6, dtype=kind, device=device)
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -91,7 +88,7 @@ def masked(device, dtype, mask):
     if mask == "causal":
         return {"is_causal": True}, hidden.triu(1)
     if mask == "boolean":
-        visible = integers((21, 21), 0, 3, dtype=torch.int64, seed=3) > 0
+        visible = integers((21, 21), seed=3, low=0, high=3) > 0
         visible.fill_diagonal_(True)
         return {"attn_mask": visible.to(device)}, hidden.masked_fill(visible, 0.0)
     if mask == "additive":
@@ -160,7 +157,7 @@ def group_norm(device):
 
 @case
 def cross_entropy(device):
-    scores, classes = 4 * numbers(device, "float32", 30, 11), integers((30,), 0, 11, dtype=torch.int64, seed=1)
+    scores, classes = 4 * numbers(device, "float32", 30, 11), integers((30,), seed=1, high=11)
     for smoothing in (0.0, 0.1):
         expected = by_hand.cross_entropy(exact(scores), classes, smoothing, ignored=3)
         actual = F.cross_entropy(scores, classes.to(device), ignore_index=3, label_smoothing=smoothing)
@@ -268,7 +265,7 @@ def sort_and_argmax(device):
 @case
 def gather_and_scatter(device):
     for dtype in ("float32", "int64"):
-        x, places = numbers(device, dtype, 12, 9), integers((12, 5), 0, 9, dtype=torch.int64, seed=1)
+        x, places = numbers(device, dtype, 12, 9), integers((12, 5), seed=1, high=9)
         plain = exact(x)
         picked, summed = torch.zeros(12, 5, dtype=plain.dtype), torch.zeros(12, 9, dtype=plain.dtype)
         for row, columns in enumerate(places.tolist()):
@@ -321,7 +318,7 @@ def complex_arithmetic(device):
 def embedding(device):
     table, words = (
         numbers(device, "float32", 13, 6).requires_grad_(),
-        integers((4, 5), 0, 13, dtype=torch.int64, seed=1),
+        integers((4, 5), seed=1, high=13),
     )
     looked_up = F.embedding(words.to(device), table)
     check(
