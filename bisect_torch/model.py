@@ -82,6 +82,8 @@ class Build:
         pythons: Minor Python versions (``3.11``) for which a wheel fits this platform; empty when not known.
         download_bytes: Size of the torch wheel for the chosen Python, where known.
         python: The interpreter, for a local build only.
+        yanked: Every file of it was withdrawn from the index: it takes part only when named.
+        lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
     """
 
     kind: BuildKind
@@ -92,6 +94,8 @@ class Build:
     pythons: tuple[str, ...] = ()
     download_bytes: int | None = None
     python: Path | None = None
+    yanked: bool = False
+    lock: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,10 +102,11 @@ def conv_transpose2d(x: torch.Tensor, weight: torch.Tensor, stride: int) -> torc
 def cross_entropy(scores: torch.Tensor, classes: torch.Tensor, smoothing: float, ignored: int) -> torch.Tensor:
     """Mean over the rows whose class is not ``ignored``."""
     log_p = log_softmax(scores, 1)
-    losses = []
-    for row, wanted in zip(log_p, classes.tolist()):
-        if wanted != ignored:
-            losses.append(-(1 - smoothing) * row[wanted] - smoothing * row.mean())
+    losses = [
+        -(1 - smoothing) * log_p[row, wanted] - smoothing * log_p[row].mean()
+        for row, wanted in enumerate(classes.tolist())
+        if wanted != ignored
+    ]
     return torch.stack(losses).mean()
 
 

@@ -48,7 +48,7 @@ class Cell:
             judgement = undecided[0]
         else:
             candidates = [judgement for _, judgement in judged or self.repeats]
-            judgement = min(candidates, key=lambda each: _WORST_FIRST.index(each.verdict))
+            judgement = min(candidates, key=lambda each: (_WORST_FIRST.index(each.verdict), each.signature))
         elapsed = [o.elapsed_s for o, _ in judged if o.elapsed_s is not None]
         errors = [o.rel_error for o, _ in judged if o.rel_error is not None]
         return Point(

@@ -28,11 +28,15 @@ class Discovered:
     Args:
         cases: As far as reading tells.
         instances: In order; None where the file must be expanded in a worker (see :func:`from_expansion`).
+        bad_if_output: The run's, for cases that are known only later.
+        timeout_s: The run's, for the same.
     """
 
     file: CaseFile
     cases: tuple[Case, ...]
     instances: tuple[Instance, ...] | None
+    bad_if_output: str | None = None
+    timeout_s: float | None = None
 
 
 def discover(
@@ -180,41 +184,40 @@ def _with_run_options(one: Discovered, bad_if_output: str | None, timeout_s: flo
     instances = one.instances
     if instances is not None:
         instances = tuple(replace(instance, case=cases[instance.case.name]) for instance in instances)
-    return Discovered(one.file, tuple(cases.values()), instances)
+    return Discovered(one.file, tuple(cases.values()), instances, bad_if_output, timeout_s)
 
 
-def from_expansion(
-    discovered: Discovered, rows: Iterable[Mapping[str, Any]], *, timeout_s: float | None = None
-) -> tuple[Instance, ...]:
+def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) -> tuple[Instance, ...]:
     """The instances of a file that a worker expanded.
 
     Args:
         rows: One per instance, as ``bisect_torch.worker.api.describe`` gives them.
-        timeout_s: Seconds for the cells of cases that declare none.
 
     Raises:
         UsageError: The file declares no case, or something that cannot be run.
     """
-    read = {case.name: case for case in discovered.cases}
-    bad_if_output = next((case.bad_if_output for case in discovered.cases if case.bad_if_output), None)
+    rows = list(rows)
+    needs_compile = discovered.file.needs_compile or any("compile" in row["needs"] for row in rows)
+    file = replace(discovered.file, needs_compile=needs_compile)
+    lines = {case.name: case.line for case in discovered.cases}
     cases: dict[str, Case] = {}
     instances: list[Instance] = []
     for row in rows:
         name = row["case"]
         if name not in cases:
             cases[name] = Case(
-                file=replace(discovered.file, needs_compile=discovered.file.needs_compile or "compile" in row["needs"]),
+                file=file,
                 name=name,
-                line=read[name].line if name in read else row["line"],
+                line=lines.get(name, row["line"]),
                 memory=dict(row["memory"]),
-                timeout_s=row["timeout_s"] if row["timeout_s"] is not None else timeout_s,
+                timeout_s=row["timeout_s"] if row["timeout_s"] is not None else discovered.timeout_s,
                 devices=tuple(row["devices"]),
                 needs=tuple(row["needs"]),
                 issue=row["issue"],
-                bad_if_output=bad_if_output,
+                bad_if_output=discovered.bad_if_output,
             )
             _check_needs(cases[name])
         instances.append(Instance(cases[name], tuple(row["parameters"].items())))
     if not instances:
-        raise UsageError(f"{discovered.file.path}:1: declares no case")
+        raise UsageError(f"{file.path}:1: declares no case")
     return tuple(instances)

@@ -1,4 +1,4 @@
-"""Values that can be known by reading: literals, arithmetic on them, ranges, and module-level names bound to them once."""
+"""Values that can be known by reading: literals, arithmetic on them, ranges, and names bound to such once."""
 
 from __future__ import annotations
 
@@ -118,28 +118,39 @@ def _refuse_large(op: ast.operator, left: Any, right: Any) -> None:
 
 
 def constants(module: ast.Module) -> dict[str, Any]:
-    """Module-level names that are bound once, to a value that can be known, and not changed before the cases are declared.
+    """Module-level names that are bound once, to a value that can be known.
 
-    A list or dict counts only where no statement at module level, decorators aside, uses it: it could change it.
+    A list or dict counts only where nothing that runs while the file is imported could change it.
     """
     stores: dict[str, int] = {}
     for node in ast.walk(module):
         for name in _bound_names(node):
             stores[name] = stores.get(name, 0) + 1
-    used = {node.id for statement in module.body for node in _running_now(statement) if isinstance(node, ast.Name)}
+    unsure = {name for name, count in stores.items() if count > 1}
+    while True:
+        known, used = _bindings(module, unsure)
+        changeable = {name for name in used if isinstance(known.get(name), (list, dict))}
+        if not changeable:
+            return known
+        unsure |= changeable
+
+
+def _bindings(module: ast.Module, unsure: set[str]) -> tuple[dict[str, Any], set[str]]:
+    """The known names, and the names that statements which cannot be evaluated here use."""
     known: dict[str, Any] = {}
+    used: set[str] = set()
     for statement in module.body:
         target = _single_target(statement)
-        if target is None or stores.get(target) != 1:
-            continue
-        try:
-            value = evaluate(statement.value, known)  # type: ignore[attr-defined]
-        except NotLiteral:
-            continue
-        if isinstance(value, (list, dict)) and target in used:
-            continue
-        known[target] = value
-    return known
+        value = getattr(statement, "value", None)
+        if target is not None and target not in unsure and not isinstance(value, ast.Name):
+            try:
+                known[target] = evaluate(value, known)  # type: ignore[arg-type]
+                continue
+            except NotLiteral:
+                pass
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            used |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return known, used
 
 
 def _single_target(statement: ast.stmt) -> str | None:
@@ -162,12 +173,3 @@ def _bound_names(node: ast.AST) -> list[str]:
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return list(node.names)
     return []
-
-
-def _running_now(statement: ast.stmt) -> list[ast.AST]:
-    """Nodes of a statement that reads names while the module is imported: not bodies of functions, nor decorators."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return []
-    if _single_target(statement) is not None:
-        return []  # a plain ``A = B`` may alias a list, which is harmless unless the alias is used
-    return [node for node in ast.walk(statement) if not isinstance(getattr(node, "ctx", None), ast.Store)]

@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from bisect_torch.cases.literals import NotLiteral, constants, evaluate
 from bisect_torch.errors import UsageError
 from bisect_torch.worker import declaration
 from bisect_torch.worker.declaration import DeclarationError, Options, Scalar, Signature
 
-_Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _API_MODULES = ("bisect_torch", "bisect_torch.worker.api")
 
 

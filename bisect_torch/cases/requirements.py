@@ -20,7 +20,7 @@ def unmet(case: Case, build_version: str, packages: Mapping[str, str] | None = N
         build_version: torch's public version.
         packages: Name to version of what is installed beside it, where that is known.
     """
-    installed = {canonicalize_name(name): version for name, version in (packages or {}).items()}
+    installed: dict[str, str] = {canonicalize_name(name): version for name, version in (packages or {}).items()}
     installed["torch"] = build_version
     for need in case.needs:
         if need in CAPABILITIES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TextIO
 
 from rich.console import Console, Group, OverflowMethod
@@ -19,6 +20,9 @@ from bisect_torch.report.text import Line, clean, for_encoding, seconds_words
 FRAME_S = 0.25
 """Seconds between two looks at the state: four a second are enough to follow, and cost nothing beside torch."""
 
+LARGEST_SHARE = 0.02
+"""Of one core, for looking and drawing: a matrix of ten thousand cells is drawn less often."""
+
 
 class LiveReport:
     """An observer that keeps a matrix on the screen; a context manager that leaves the terminal as it was.
@@ -32,7 +36,6 @@ class LiveReport:
         self._console = console or Console(file=stream, highlight=False, markup=False, emoji=False)
         self._progress = RunProgress()
         self._lock = threading.Lock()
-        self._changed = False
         self._shown: list[Line] = []
         self._stop = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="live report", daemon=True)
@@ -46,7 +49,8 @@ class LiveReport:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._ticker.join()
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         with self._lock:
@@ -62,11 +66,16 @@ class LiveReport:
 
     def _print(self, text: str, style: str) -> None:
         """A line that stays, above the matrix."""
-        self._console.print(Text(for_encoding(text, self._console.encoding), style=style))
+        with suppress(OSError):  # the terminal is gone: the run goes on
+            self._console.print(Text(for_encoding(text, self._console.encoding), style=style))
 
     def _tick(self) -> None:
-        while not self._stop.wait(FRAME_S):
-            self.draw()
+        pause = FRAME_S
+        while not self._stop.wait(pause):
+            began = time.thread_time()
+            with suppress(OSError):
+                self.draw()
+            pause = max(FRAME_S, (time.thread_time() - began) / LARGEST_SHARE)
 
     def draw(self) -> None:
         """Look at the state and draw it where it differs from what is shown."""

@@ -54,9 +54,12 @@ MARK_OK = Mark(LETTERS["ok"][0], " ", LETTERS["ok"][2])
 
 def mark_of(judgement: Judgement, *, flaky: bool = False, small: str = " ") -> Mark:
     """The mark of a judged cell."""
-    absent = judgement.api_absent and judgement.verdict.bad
-    letter, _, style = ABSENT if absent else LETTERS[judgement.verdict.value]
+    letter, _, style = _letter(judgement)
     return Mark(letter, FLAKY[0] if flaky else small, style)
+
+
+def _letter(judgement: Judgement) -> tuple[str, str, str]:
+    return ABSENT if judgement.api_absent and judgement.verdict.bad else LETTERS[judgement.verdict.value]
 
 
 def marks_of(series: Series) -> tuple[Mark, ...]:
@@ -70,7 +73,7 @@ def marks_of(series: Series) -> tuple[Mark, ...]:
             continue
         judgement = point.judgement
         small = " "
-        if last is not None and judgement.verdict.bad and last.verdict is judgement.verdict:
+        if last is not None and judgement.verdict.bad and _letter(last) == _letter(judgement):
             if last.signature != judgement.signature:
                 small = OTHER_KIND[0]
             elif last.detail != judgement.detail:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TextIO
 
 from bisect_torch.engine.events import (
@@ -41,7 +42,8 @@ class PlainReport:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.flush()
+        with suppress(OSError):
+            self._stream.flush()
 
     def __call__(self, event: Event) -> None:
         before = self._progress.cells_done
@@ -109,5 +111,6 @@ class PlainReport:
     def _write(self, text: str, *, always: bool = False) -> None:
         if self._quiet and not always:
             return
-        self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
-        self._stream.flush()
+        with suppress(OSError):  # nobody reads any more: the run goes on
+            self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
+            self._stream.flush()

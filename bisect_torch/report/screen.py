@@ -39,9 +39,9 @@ def _status(progress: RunProgress, width: int) -> list[Line]:
     if left is not None and progress.cells_done < progress.cells:
         words.append(f"about {_rounded(left)} left")
     text = " · ".join(word for word in words if word)
-    room = min(30, width - width_of(text) - 2)
+    room = min(30, width // 6)
     lines: list[Line] = [((shorten(text, width), "bold"),)]
-    if room >= 10 and progress.cells:
+    if room + 2 + width_of(text) <= width and progress.cells:
         full = min(room, progress.cells_done * room // progress.cells)
         lines = [(("█" * full, "green"), ("░" * (room - full), "dim"), ("  ", ""), (text, "bold"))]
     if progress.confirming:
@@ -52,7 +52,9 @@ def _status(progress: RunProgress, width: int) -> list[Line]:
 
 def _rounded(seconds: float) -> str:
     """A guess is not told to the second, so that it does not change on every frame."""
-    return seconds_words(max(5, round(seconds / 5) * 5) if seconds < 90 else round(seconds / 60) * 60)
+    if seconds < 60:
+        return f"{max(5, round(seconds / 5) * 5)} s"
+    return seconds_words(round(seconds / 60) * 60)
 
 
 def _build_lines(progress: RunProgress, width: int, now: float) -> list[Line]:
@@ -94,8 +96,8 @@ def _matrix(rows: Sequence[Row], progress: RunProgress, width: int, height: int)
     legend = legend_lines((mark for row in rows for mark in row.marks), width)
     heads_and_notes = 3 + 2 + sum(not each[0].isdigit() for each in names)
     room = max(1, height - heads_and_notes - len(legend))
-    shown, hidden = _window(rows, room)
-    labelled = label_rows(shown, fold=False)
+    shown, hidden, fold = _window(rows, room)
+    labelled = label_rows(shown, fold=fold)
     part = _part(labelled, rows, names, width)
     lines = draw_block(labelled, names, part, width)
     notes = []
@@ -122,23 +124,26 @@ def _part(labelled: Sequence[Labelled], rows: Sequence[Row], names: Sequence[str
     return parts[-1]
 
 
-def _window(rows: Sequence[Row], room: int) -> tuple[list[Row], list[Row]]:
-    """The rows to show, in their order, and the others: first what is not ok, then what has not come to its end."""
+def _window(rows: Sequence[Row], room: int) -> tuple[list[Row], list[Row], bool]:
+    """The rows to show, the others, and whether identical ones must be folded.
+
+    First comes what is not ok, then what has not come to its end; all stay in their order.
+    """
     if len(label_rows(rows, fold=False)) <= room:
-        return list(rows), []
-    ranked = sorted(range(len(rows)), key=lambda place: (_rank(rows[place].marks), place))
-    most = room
-    while most > 0:
+        return list(rows), [], False
+    ranks = [_rank(row.marks) for row in rows]
+    ranked = sorted(range(len(rows)), key=lambda place: (ranks[place], place))
+    bad = [row for row, rank in zip(rows, ranks, strict=True) if rank == 0]
+    fold = len(label_rows(bad, fold=False)) > room
+    most = len(bad) if fold else room
+    while True:
         chosen = set(ranked[:most])
         shown = [row for place, row in enumerate(rows) if place in chosen]
-        over = len(label_rows(shown, fold=False)) - room
-        if over <= 0:
+        over = len(label_rows(shown, fold=fold)) - room
+        if over <= 0 or most <= 1:
             break
         most -= max(1, over // 2)
-    else:
-        chosen = set(ranked[:1])
-    shown = [row for place, row in enumerate(rows) if place in chosen]
-    return shown, [row for place, row in enumerate(rows) if place not in chosen]
+    return shown, [row for place, row in enumerate(rows) if place not in chosen], fold
 
 
 def _rank(marks: Sequence[Mark]) -> int:

@@ -179,7 +179,7 @@ def _confidence(group: Sequence[Transition]) -> str:
     before = min(each.before.processes for each in group)
     after = min(each.after.processes for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
-    how = ", one on each side an interpreter of its own" if own else ""
+    how = ", with an own interpreter on each side" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
 
@@ -235,7 +235,8 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         return None
     judgement = judged[0].judgement
     left = len(first.builds) - len(judged)
-    every = "every build" if not left else f"every judged build ({left} not judged)"
+    some = "any" if judgement.api_absent else "every"
+    every = f"{some} build" if not left else f"{some} judged build ({left} not judged)"
     span = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}"
     if len(judged) == 1:
         every, span = clean(judged[0].build), "the only build judged"

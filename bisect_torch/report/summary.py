@@ -54,6 +54,9 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
     for text in wrap(sentence.text.split(" "), width, indent="  "):
         yield ((text, style),)
     for label, text in sentence.evidence:
+        if text == sentence.compare:  # whole on its line, so that a terminal can open it
+            yield (("  " + text, ""),)
+            continue
         head, *rest = wrap(text.split(" "), max(20, width - _LABEL - 2))
         yield (("  " + label.ljust(_LABEL), "dim"), (head, ""))
         for line in rest:

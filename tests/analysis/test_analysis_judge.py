@@ -7,11 +7,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.analysis.made import BASE, observe
 
 from bisect_torch.analysis import Tolerances, judge, normalise
 from bisect_torch.analysis.histogram import under_tolerances
 from bisect_torch.model import Outcome, Verdict
+from tests.analysis.made import BASE, observe
 
 
 def raised(kind: str, **fields: object):
@@ -193,9 +193,7 @@ value = st.floats(min_value=-1e6, max_value=1e6, allow_subnormal=False)
     st.sampled_from([0.0, 1e-6, 1e-3, 0.5]),
     st.sampled_from([0.0, 1e-3, 10.0]),
 )
-def test_a_histogram_never_contradicts_the_elements(
-    pairs: list[tuple[float, float]], rtol: float, atol: float
-) -> None:
+def test_a_histogram_never_contradicts_the_elements(pairs: list[tuple[float, float]], rtol: float, atol: float) -> None:
     """Whatever the elements are: True only when all are right, False only when one is wrong."""
     import math
 
@@ -217,7 +215,10 @@ def test_a_histogram_never_contradicts_the_elements(
     [
         ("", ""),
         ("\n\n  second line \n third", "second line"),
-        ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "mat1 and mat2 shapes cannot be multiplied (# and #)"),
+        (
+            "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+            "mat1 and mat2 shapes cannot be multiplied (# and #)",
+        ),
         ("shape '[2, -1]' is invalid for input of size 7", "shape '[#]' is invalid for input of size #"),
         ("expected torch.Size([2, 3]), got torch.Size([3])", "expected [#], got [#]"),
         ("object at 0x7f3a00ff died", "object at 0x# died"),
