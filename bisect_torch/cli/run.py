@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, positive, size
 from bisect_torch.cli.options import add_environment_options
-from bisect_torch.cli.selection import add_selection_options
+from bisect_torch.cli.releases import add_selection_arguments, selection
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
+    from bisect_torch.report.findings import Findings
 
-DEFAULT_FIRST = "2.4.1"
 DEFAULT_TIMEOUT_S = 120.0
 MEMORY_SHARE = 0.9
 """Of the memory that is available at the start, for all cells together."""
@@ -44,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts or folders of them; none: shipped ones"
     )
-    add_selection_options(parser)
+    add_selection_arguments(parser)
     running = parser.add_argument_group("running")
     running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only instances whose name matches")
     running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
@@ -57,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="of a cell; loading torch and its compiler does not count (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=comma_list, default=("cpu",), metavar="LIST", help="cpu, cuda, cuda:0, mps, xpu (default cpu)"
+        "--device", type=comma_list, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
     )
     running.add_argument("--threads", type=positive(int), metavar="N", help="of torch (default: its own choice)")
     running.add_argument("--isolation", choices=("fork", "process"), help="how cells run (default: fork where safe)")
@@ -101,17 +105,24 @@ def build_request(args: argparse.Namespace) -> RunRequest:
     """
     from bisect_torch import environments
     from bisect_torch.cli.options import environment_options
-    from bisect_torch.cli.selection import chosen_builds
     from bisect_torch.engine import host
     from bisect_torch.engine.executor import default_jobs
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.model import Isolation
+    from bisect_torch.releases.choosing import choose_builds
     from bisect_torch.results import ResultsFile
 
     discovered = discover(args)
     ResultsFile.open(args.output).close()
     options = environment_options(args)
-    builds = chosen_builds(args, options, default_first=DEFAULT_FIRST)
+    builds = choose_builds(
+        selection(args),
+        options.index,
+        python=_minor(options.python),
+        backend=options.backend,
+        cache_dir=options.store.index_cache,
+        note=lambda text: print(f"note: {text}", file=sys.stderr),
+    )
     return RunRequest(
         builds=builds,
         discovered=discovered,
@@ -131,6 +142,12 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         fresh=args.fresh,
         command_line=tuple(sys.argv[1:]),
     )
+
+
+def _minor(python: str | None) -> str | None:
+    """The minor version that was asked for; None for an interpreter's path, which has to be asked first."""
+    match = re.match(r"(\d+\.\d+)(\.\d+)?$", python or "")
+    return match.group(1) if match else None
 
 
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:

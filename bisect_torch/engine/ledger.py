@@ -82,7 +82,8 @@ class Ledger:
                 isolation = natural_isolation(instance.case, self._request.isolation, self._can_fork)
                 for device in self._request.devices:
                     run = CellRun(instance, build, device, 0, isolation)
-                    self._runs[(*self._row(run), build.name)] = run
+                    file, name, _ = self._row(run)
+                    self._runs[file, name, device, build.name] = run
                     found.append(run)
         return found
 

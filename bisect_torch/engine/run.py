@@ -24,7 +24,7 @@ from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expand
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.errors import BisectTorchError, UsageError
-from bisect_torch.model import Build, Environment, Instance, Observation, Outcome
+from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
 from bisect_torch.shipped import tool_version
 
 _STOP_GRACE_S = 1.0
@@ -179,7 +179,9 @@ class Run:
     def _install(self, builds: list[Build]) -> None:
         """Make environments ready in a thread of its own, those that exist already first."""
         planned = self._planned
-        ordered = sorted(builds, key=lambda build: planned[build.name].present is None)
+        ordered = sorted(
+            builds, key=lambda build: build.kind is not BuildKind.LOCAL and planned[build.name].present is None
+        )
 
         def work() -> None:
             error: BaseException | None = None
