@@ -44,6 +44,7 @@ class PlannedEnvironment:
         request: What to give :func:`ensure` as ``python``.
         present: The environment, when it is there and unchanged.
         reason: Why it cannot be installed; empty when it can.
+        lock_hash: Of the lock that it is or will be made from, where that is known already.
     """
 
     build: Build
@@ -51,6 +52,7 @@ class PlannedEnvironment:
     request: str | None
     present: Environment | None = None
     reason: str = ""
+    lock_hash: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def _plan_one(
 def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
     minor = want.interpreter.minor
     present = check_present(want)
-    planned = PlannedEnvironment(want.build, minor, choice.request, present)
+    planned = PlannedEnvironment(want.build, minor, choice.request, present, lock_hash=want.lock.hash)
     return planned, () if present else want.lock.pins, None if present else Target(minor)
 
 

@@ -20,6 +20,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
+OLDEST_RELEASE = "2.4.1"
+"""The first release that has a lock, and where a range without a beginning begins."""
+
 _HEADER = (
     "# Releases of torch that have a lock in this folder. Made by `bisect-torch envs lock`, which keeps the notes.\n"
     "# day: of the first upload. cuda: of the Linux x86_64 wheels of the default index. pythons: on Linux x86_64.\n"

@@ -14,16 +14,13 @@ from packaging.version import InvalidVersion, Version
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.releases.catalogue import Release, load_catalogue, write_catalogue
+from bisect_torch.releases.catalogue import OLDEST_RELEASE, Release, load_catalogue, write_catalogue
 from bisect_torch.releases.index import IndexOptions, effective_options, uv_index_arguments
 from bisect_torch.releases.locks import check_lock, lock_path, make_lock, parse_lock
 from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, web_session
 from bisect_torch.releases.platforms import LINUX_X86_64, LOCKED_PLATFORMS, Target, named_pythons, sorted_pythons
 from bisect_torch.releases.remote_wheel import torch_wheel_facts, unpacked_bytes
 from bisect_torch.releases.sizes import KnownWheel, known_wheels, write_wheels
-
-OLDEST_RELEASE = "2.4.1"
-"""The first release that has a lock."""
 
 _CONNECTIONS = 8
 
