@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -190,8 +191,7 @@ def _index_failed(url: str, project: str, error: Exception) -> InfrastructureErr
 def _root_cause(error: BaseException) -> str:
     """The innermost reason: requests wraps urllib3, which wraps the system's error."""
     reason: object = getattr(error.args[0], "reason", error.args[0]) if error.args else error
-    text = str(reason)
-    return text.rpartition(">: ")[2] or type(error).__name__
+    return re.sub(r"^\w+\(host=[^)]*\): ", "", str(reason)) or type(error).__name__
 
 
 # --- cache
