@@ -86,7 +86,8 @@ def test_what_takes_part(selection: Selection, python: str | None, expected: str
         (Selection(versions=("2.4.1",)), "3.12", ["2.4.1 has no wheel for Python 3.12", "2.5.0"]),
         (Selection("2.4.1", "2.9.1"), "3.12", ["2.4.1 has no wheel for Python 3.12", "2.5.0"]),
         (Selection("2.5.0", "2.10.0"), "3.10", ["2.10.0 has no wheel for Python 3.10", "2.9.1"]),
-        (Selection("2.9.0"), "3.7", ["2.9.0 has no wheel for Python 3.7", "no other has one"]),
+        (Selection("2.9.0", "2.9.1"), "3.7", ["2.9.0 has no wheel for Python 3.7", "no other has one"]),
+        (Selection("2.9.0"), "3.7", ["no torch in the range has a wheel for Python 3.7"]),
         (Selection(), "3.7", ["no torch in the range has a wheel for Python 3.7"]),
     ],
 )
