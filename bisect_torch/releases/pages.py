@@ -55,9 +55,9 @@ class IndexFile:
 
 
 def web_session() -> requests.Session:
-    """A session that tries again, three times in all, when a server is overloaded or a connection breaks."""
+    """A session that asks three times where a connection is refused or a server overloaded, and waits just once."""
     session = requests.Session()
-    retry = Retry(total=2, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
+    retry = Retry(total=2, read=False, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))
     certificates = os.environ.get("SSL_CERT_FILE")  # the name that uv knows
