@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.envs_lock import add_check_parser, add_lock_parser
-from bisect_torch.cli.options import add_environment_options, add_store_option, environment_options
+from bisect_torch.cli.options import add_environment_options, add_store_option, environment_options, python_minor
 from bisect_torch.cli.releases import add_selection_arguments, selection
 from bisect_torch.errors import BisectTorchError, InfrastructureError, Interrupted, UsageError
 
@@ -89,7 +89,7 @@ def build(args: argparse.Namespace) -> int:
     builds = choose_builds(
         selection(args),
         options.index,
-        python=args.python if args.python and args.python.count(".") == 1 else None,
+        python=python_minor(options),
         backend=options.backend,
         cache_dir=options.store.index_cache,
         note=lambda text: _say(f"note: {text}"),

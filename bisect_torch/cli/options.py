@@ -91,6 +91,17 @@ def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
     )
 
 
+def python_minor(options: EnvironmentOptions) -> str | None:
+    """The minor version of the Python that was named; an interpreter's path is asked. None when none was named.
+
+    Raises:
+        UsageError: It is no version and no interpreter.
+    """
+    from bisect_torch.environments.pythons import named_minor
+
+    return None if options.python is None else named_minor(options.python)
+
+
 def _python(text: str | None) -> str | None:
     """A version as it is; the absolute path of an interpreter."""
     if text is None or os.sep not in text:

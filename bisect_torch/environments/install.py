@@ -217,7 +217,7 @@ def _environment(want: Wanted, root: Path, answer: dict[str, Any]) -> Environmen
         torch_version=str(answer["torch"]),
         git_commit=answer["git_commit"],
         cuda=answer["cuda"],
-        backend=want.options.backend,
+        backend=control.check_backend(want.options.backend, answer),
     )
 
 
