@@ -171,8 +171,9 @@ def _make(want: Wanted, progress: Progress, cancel: threading.Event | None) -> E
         stamp.write(environment, _tool_version())
         os.rename(made, want.root)
     finally:
-        if made.exists():
-            # Whatever went wrong, nothing stays.
+        # Whatever went wrong, nothing stays. But who interrupts does not want to wait until gigabytes are deleted: the
+        # next start does that.
+        if made.exists() and not (cancel is not None and cancel.is_set()):
             remove_tree(made)
             store.sweep_downloads()
     return replace(environment, root=want.root, python=want.root / "bin" / "python")

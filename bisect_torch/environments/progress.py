@@ -34,20 +34,16 @@ class DownloadMeter:
         cache: uv's cache. Several installs write there at once; the growth is shared between the meters by what each
             has under way.
         progress: Called once a second and at each line that matters.
-        total: Bytes to download in all, where known; else what uv has announced so far.
     """
 
     _running: set[DownloadMeter] = set()  # noqa: RUF012 - one set for the process on purpose
     _running_lock = threading.Lock()
     _foreign: set[Path] = set()  # noqa: RUF012
 
-    def __init__(
-        self, build: Build, cache: Path, progress: Callable[[BuildProgress], None], total: int | None = None
-    ) -> None:
+    def __init__(self, build: Build, cache: Path, progress: Callable[[BuildProgress], None]) -> None:
         self._build = build
         self._cache = cache
         self._progress = progress
-        self._total = total
         self._under_way: dict[str, int] = {}
         self._finished: dict[str, int] = {}
         self._stop = threading.Event()
@@ -100,20 +96,14 @@ class DownloadMeter:
 
     def _report(self) -> None:
         with self._running_lock:
-            all_under_way = sum(meter.under_way_bytes for meter in self._running)
-        mine = self.under_way_bytes
-        share = mine / all_under_way if all_under_way else 0.0
-        growing = int(min(mine, unpacked_bytes(self._cache, self._foreign) * share / UNPACK_RATIO)) if mine else 0
+            others = sum(meter.under_way_bytes for meter in self._running if meter is not self)
         with self._lock:
-            finished = sum(self._finished.values())
-            announced = finished + mine
+            mine, finished = sum(self._under_way.values()), sum(self._finished.values())
+        share = mine / (mine + others) if mine else 0.0
+        growing = int(min(mine, unpacked_bytes(self._cache, self._foreign) * share / UNPACK_RATIO)) if mine else 0
         # Never backwards: a file that ends is exact, its growth was an estimate.
         self._last = max(self._last, finished + growing)
-        self._progress(
-            BuildProgress(
-                self._build, "downloading", done_bytes=self._last, total_bytes=max(self._total or 0, announced)
-            )
-        )
+        self._progress(BuildProgress(self._build, "downloading", done_bytes=self._last, total_bytes=finished + mine))
 
 
 def unpacked_bytes(cache: Path, without: Collection[Path] = ()) -> int:
