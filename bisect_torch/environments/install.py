@@ -20,7 +20,7 @@ from bisect_torch.environments.progress import DownloadMeter
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import Store, remove_tree
 from bisect_torch.environments.uv import Uv
-from bisect_torch.errors import UsageError
+from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind, Environment
 
 Progress = Callable[[BuildProgress], None]
@@ -88,6 +88,19 @@ def ensure(
     """
     if build.kind is BuildKind.LOCAL:
         return probe_interpreter(_local_python(build), build=build), True
+    try:
+        return _ensure(build, options, progress, cancel, python)
+    except OSError as error:
+        # Of our own writing: what uv and the control case meet has been classified.
+        raise InfrastructureError(
+            f"making the environment of torch {build.version}: {error.strerror or error}"
+            + (f": {error.filename}" if error.filename else "")
+        ) from error
+
+
+def _ensure(
+    build: Build, options: EnvironmentOptions, progress: Progress, cancel: threading.Event | None, python: str | None
+) -> tuple[Environment, bool]:
     progress(BuildProgress(build, "locking"))
     if python is None:
         choices = pythons.choose([build], options)

@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.child_processes import Completed, run_process
@@ -18,7 +18,6 @@ from bisect_torch.releases.index import (
     BACKEND_INDEX_BASE,
     BACKEND_INDEX_VARIABLE,
     backend_index_url,
-    effective_options,
     uv_index_arguments,
 )
 
@@ -81,10 +80,12 @@ class Uv:
 
     def source_arguments(self, build: Build) -> list[str]:
         """Where a build and its company come from: the indexes, and the backend's own for what belongs to torch."""
-        index = effective_options(self.options.index)
+        words = uv_index_arguments(self.options.index)
         # uv does not run where the user does.
-        index = replace(index, find_links=tuple(_absolute(place) for place in index.find_links))
-        arguments = uv_index_arguments(index)
+        arguments = [
+            _absolute(word) if before == "--find-links" else word
+            for before, word in zip(["", *words], words, strict=False)
+        ]
         backend = self.options.backend
         if backend == DEFAULT_BACKEND:
             return arguments

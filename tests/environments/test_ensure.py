@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import stat
 import subprocess
@@ -251,6 +252,17 @@ def test_a_full_disk_is_our_side() -> None:
     assert "killed by signal 9" in classify(Completed(-9, "", ""), "installing").message
 
 
+def test_a_disk_that_fills_up_at_the_stamp_is_our_side_too(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "stamp")
+
+    monkeypatch.setattr("bisect_torch.environments.stamp.write", full)
+    with pytest.raises(InfrastructureError, match="No space left on device: stamp"):
+        workshop.ensure("2.4.1")
+    assert list(workshop.store.envs.iterdir()) == []
+    assert workshop.left_behind() == []
+
+
 def test_passwords_in_addresses_are_not_shown(workshop: Workshop) -> None:
     secret = workshop.index.url.replace("http://", "http://user:hunter2@")
     build = workshop.build("2.4.1")
@@ -305,6 +317,7 @@ def test_progress_tells_bytes_while_a_wheel_comes_in(workshop: Workshop) -> None
 
 def test_a_python_that_is_not_there_is_said(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    monkeypatch.setenv("UV_PYTHON_SEARCH_PATH", str(workshop.store.tmp))
     workshop.options = replace(workshop.options, python="3.99")
     with pytest.raises(UsageError, match=r"Python 3\.99 is not installed"):
         workshop.ensure(replace(workshop.build("2.4.1"), pythons=()))

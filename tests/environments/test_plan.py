@@ -10,6 +10,7 @@ import pytest
 
 from bisect_torch.environments import EnvironmentOptions, Store, plan_environments, pythons
 from bisect_torch.environments.pythons import Available, Choice, choose
+from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases import IndexOptions
@@ -166,3 +167,25 @@ def test_a_backend_is_never_fallen_back_from(workshop: Workshop, monkeypatch: py
     workshop.options = replace(workshop.options, backend="simple")
     with pytest.raises(EnvironmentBroken, match=r"asked for simple, imported torch 2\.7\.0\+cu1"):
         workshop.ensure("2.7.0")
+
+
+def test_nightlies_come_from_the_nightly_index_of_the_backend(
+    options: EnvironmentOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BISECT_TORCH_BACKEND_INDEX", "http://mirror.invalid/whl/")
+    nightly = Build(BuildKind.NIGHTLY, "2.16.0.dev20261128", "nightly")
+    words = Uv(replace(options, backend="cpu")).source_arguments(nightly)
+    assert words == ["--index", "http://mirror.invalid/whl/nightly/cpu", "--index-strategy", "unsafe-best-match"]
+    monkeypatch.delenv("BISECT_TORCH_BACKEND_INDEX")
+    assert Uv(replace(options, backend="cpu")).source_arguments(_build("2.9.0")) == ["--torch-backend", "cpu"]
+    assert Uv(options).source_arguments(_build("2.9.0")) == []
+
+
+def test_find_links_are_the_users_folders_although_uv_runs_elsewhere(
+    options: EnvironmentOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_FIND_LINKS", "theirs")
+    index = IndexOptions(find_links=("mine", "http://host.invalid/links"))
+    words = Uv(replace(options, index=index)).source_arguments(_build("2.9.0"))
+    places = [word for word in words if word != "--find-links"]
+    assert places == [str(Path.cwd() / "mine"), "http://host.invalid/links", str(Path.cwd() / "theirs")]
