@@ -308,7 +308,8 @@ def _numbers_fit(kind: Optional[str], expected: Optional[str], *, strict: bool) 
 def _criterion(name: str, step: Optional[float], expected_step: Optional[float], rules: _Rules) -> leaf.Criterion:
     if rules.rtol is not None or rules.atol is not None:
         return leaf.Criterion("elementwise", rtol=float(rules.rtol or 0.0), atol=float(rules.atol or 0.0))
-    if tolerance.kind(name) in ("integer", "bool") or (step is not None and expected_step is not None):
+    both_quantised = step is not None and expected_step is not None
+    if both_quantised or tolerance.kind(name) in ("integer", "bool") or tolerance.unit_roundoff(name) >= 0.5:
         return leaf.Criterion("exact")
     if step is not None:  # the nearest value may be half a step off; a tie or a rounded scale costs the other half
         return leaf.Criterion("elementwise", rtol=0.0, atol=step)

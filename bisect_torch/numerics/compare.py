@@ -208,7 +208,7 @@ def high_precision(block: "torch.Tensor") -> "torch.Tensor":
 
     if not block.is_complex():
         return block.to(torch.float64)
-    if block.dtype == torch.complex32:  # few operators know it
+    if block.dtype not in (torch.complex64, torch.complex128):  # few operators know the half ones
         return torch.view_as_complex(torch.view_as_real(block).to(torch.float64))
     return block.to(torch.complex128)
 
