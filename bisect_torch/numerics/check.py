@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from bisect_torch.numerics import compare as leaf
@@ -356,14 +357,19 @@ class _RowsDifferError(Exception):
 
 def _explanation(actual: Any, explain: Mapping[str, Any], rows: Optional[int]) -> Optional[str]:
     for name, model in explain.items():
-        if rows is not None and callable(model):
-            parts = (unit for _, unit in leaf.by_rows(actual, model, rows))
-            reproduced = all(leaf.same_values(unit.actual, unit.reference()) for unit in parts)
-        else:
-            reproduced = _reproduces(actual, model() if callable(model) else model)
-        if reproduced:
-            return str(name)
+        try:
+            if _explains(actual, model, rows):
+                return str(name)
+        except Exception as problem:  # noqa: BLE001 - a faulty model must not turn a wrong value into an error
+            warnings.warn(f"the fault model {name!r} failed: {problem!r}", RuntimeWarning, stacklevel=4)
     return None
+
+
+def _explains(actual: Any, model: Any, rows: Optional[int]) -> bool:
+    if rows is None or not callable(model):
+        return _reproduces(actual, model() if callable(model) else model)
+    parts = (unit for _, unit in leaf.by_rows(actual, model, rows))
+    return all(leaf.same_values(unit.actual, unit.reference()) for unit in parts)
 
 
 def _reproduces(actual: Any, model: Any) -> bool:

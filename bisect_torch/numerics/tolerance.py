@@ -17,6 +17,7 @@ underflow: 8 times the smallest subnormal number of the type, over ``max |refere
 from __future__ import annotations
 
 import math
+import sys
 from typing import Dict, Optional, Tuple
 
 LAMBDA = 8.0
@@ -92,5 +93,5 @@ def normwise_bound(name: str, k: int, reference_max: float, smallest: float) -> 
         bound += own * (_ROUNDINGS_16 if _FLOATS[real_name(name)] in _SIXTEEN_BITS else _ROUNDINGS_8)
     if kind(name) == "complex":
         bound *= math.sqrt(5.0)
-    underflow = smallest / reference_max if reference_max > smallest else 0.0
-    return bound + LAMBDA * underflow
+    underflow = smallest / reference_max if reference_max else 0.0
+    return min(bound + LAMBDA * underflow, sys.float_info.max)
