@@ -131,6 +131,12 @@ def collect(
     return {row: _cells(each, tolerances) for row, each in by_row.items()}
 
 
+def counted(observations: Iterable[Observation], *, keys: Container[str] | None = None) -> list[Observation]:
+    """The observations that stand in a series, without those of older generations (see :func:`collect`)."""
+    rows = collect(observations, keys=keys).values()
+    return [observation for cells in rows for cell in cells.values() for observation, _ in cell.repeats]
+
+
 def _cells(observations: list[Observation], tolerances: Tolerances | None) -> dict[str, Cell]:
     ordered = sorted(observations, key=lambda o: o.started_at or "")  # stable: the order of recording decides ties
     current = ordered[-1].case_file_hash
