@@ -1,1 +1,7 @@
 """Find, read, expand and hash case files without importing torch."""
+
+from bisect_torch.cases.discovery import Discovered, discover, from_expansion
+from bisect_torch.cases.requirements import unmet
+from bisect_torch.cases.selecting import matching
+
+__all__ = ["Discovered", "discover", "from_expansion", "matching", "unmet"]

@@ -1,1 +1,1 @@
-"""Which builds exist: catalogue, package index, local interpreters, ranges."""
+"""Which builds exist: the committed catalogue and locks, package indexes, find-links folders, local interpreters."""

@@ -1,0 +1,316 @@
+"""The orchestrator's end of a worker: start it, ask it for cells, end it.
+
+A worker supervises its own cells. When it dies itself, the cell that was running is lost, which says nothing about torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from bisect_torch.errors import BisectTorchError, InfrastructureError
+from bisect_torch.model import Environment, Isolation, Scalar
+from bisect_torch.worker import system
+from bisect_torch.worker.protocol import VERSION, Decoder, ProtocolError, encode, new_nonce
+
+Stage = Literal["none", "eager", "compile"]
+
+_MARK = "BISECT_TORCH_WORKER"
+_GRACE_S = 1.5
+_SWEEP_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class CellRequest:
+    """One repeat of a cell, as a worker needs it.
+
+    Args:
+        file: The case file or script; for a command, its working directory.
+        kind: ``case``, ``script`` or ``command``.
+        case: The case's name.
+        timeout_s: From the moment when the cell is ready (everything imported) to its result.
+        load_timeout_s: Limit on getting ready.
+        memory_bytes: Limit on the growth of resident memory; None for no limit.
+        isolation: A fork where the worker can fork, or an interpreter of its own.
+        full_teardown: A fork, too, ends as an interpreter does. Cells with their own interpreter always do.
+        seed: For cases; scripts and commands are never seeded.
+        argv: The words of a command.
+        bad_if_output: Regular expression; a match in the output means that the cell is wrong.
+        cwd: Working directory of scripts and commands; the orchestrator's own when None. A case has an empty folder.
+        needs_compile: The file uses ``torch.compile``: what that needs is loaded before the clock starts.
+        native_stack: Before a timeout's kill, take the native stacks as well (up to 10 s, needs gdb).
+    """
+
+    file: Path
+    kind: str
+    case: str
+    parameters: Mapping[str, Scalar] = dataclasses.field(default_factory=dict)
+    device: str = "cpu"
+    timeout_s: float = 60.0
+    load_timeout_s: float = 600.0
+    memory_bytes: int | None = None
+    isolation: Isolation = Isolation.FORK
+    full_teardown: bool = False
+    seed: int | None = None
+    argv: tuple[str, ...] = ()
+    bad_if_output: str | None = None
+    cwd: Path | None = None
+    needs_compile: bool = False
+    native_stack: bool = False
+
+    def to_message(self) -> dict[str, Any]:
+        """As it travels."""
+        message = dataclasses.asdict(self)
+        message.update(
+            file=str(self.file),
+            isolation=self.isolation.value,
+            cwd=str(self.cwd or Path.cwd()),
+            parameters=dict(self.parameters),
+        )
+        return message
+
+
+class CaseFileError(BisectTorchError):
+    """A case file cannot be loaded in an environment.
+
+    Args:
+        facts: What happened, as for a cell.
+    """
+
+    def __init__(self, message: str, facts: dict[str, object]) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
+class WorkerLost(InfrastructureError):
+    """The worker died. Says nothing about torch."""
+
+
+class WorkerProcess:
+    """A worker in an environment. One thread at a time may ask it for something; any thread may kill it.
+
+    Use :meth:`start`, not the constructor.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, worker_id: str, base: Path) -> None:
+        self.worker_id = worker_id
+        self._process = process
+        self._connection = connection
+        self._base = base
+        self._decoder = Decoder()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._failure = ""
+
+    @classmethod
+    def start(
+        cls,
+        environment: Environment,
+        staged: Path,
+        *,
+        stage: Stage,
+        threads: int | None,
+        env: Mapping[str, str],
+        tmp: Path | None = None,
+    ) -> WorkerProcess:
+        """Start a worker and wait until it has loaded its stage.
+
+        A worker whose torch cannot be imported starts too; every cell on it is then ``environment_broken``.
+
+        Args:
+            staged: The folder ``bisect_torch`` of a staged copy, or the folder in which that lies.
+            stage: ``none`` gives every cell an interpreter of its own; ``eager`` imports torch once and forks;
+                ``compile`` also loads what ``torch.compile`` needs.
+            threads: Number of threads of torch and the libraries below it; None leaves their own choice.
+            env: The whole environment of the worker and its cells.
+            tmp: Where temporary folders are made; the system's own place when None.
+
+        Raises:
+            InfrastructureError: The interpreter cannot be started.
+        """
+        worker_id = secrets.token_hex(6)
+        base = Path(tempfile.mkdtemp(prefix="bt-", dir=tmp))
+        package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
+        ours, theirs = socket.socketpair()
+        first: Stage = "none" if stage == "none" else "eager"
+        argv = [os.fspath(environment.python), "-I", "-X", "faulthandler", "-u"]
+        argv += [str(package / "worker" / "__main__.py"), "worker", str(theirs.fileno()), first, worker_id, str(base)]
+        variables = {**env, _MARK: worker_id, **_thread_variables(threads)}
+        try:
+            with open(base / "log", "wb") as log:
+                process = subprocess.Popen(
+                    argv,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+        except OSError as problem:
+            ours.close()
+            shutil.rmtree(base, ignore_errors=True)
+            raise InfrastructureError(f"{environment.python} cannot be started: {problem.strerror}") from problem
+        finally:
+            theirs.close()
+        worker = cls(process, ours, worker_id, base)
+        worker._greet()
+        if stage == "compile":
+            worker.prepare("compile")
+        return worker
+
+    def _greet(self) -> None:
+        try:
+            hello = self._receive(bytes(16))
+        except (WorkerLost, ProtocolError) as problem:
+            self._failure = f"the worker did not start: {problem}"
+            return
+        if hello["protocol"] != VERSION:
+            self._failure = f"the staged worker speaks protocol {hello['protocol']}, this is {VERSION}"
+
+    def expand(self, path: Path) -> list[dict[str, Any]]:
+        """Load a case file in a child of the worker and list its instances, as ``cases.from_expansion`` takes them.
+
+        Raises:
+            CaseFileError: It cannot be loaded here.
+            WorkerLost: The worker died.
+        """
+        request = CellRequest(file=path, kind="expand", case="").to_message()
+        reply = self._ask({"op": "expand", "request": request})
+        if "rows" not in reply:
+            facts = reply["facts"]
+            told = facts.get("message") or facts.get("reason") or facts.get("signal") or facts.get("outcome")
+            kind = f"{facts['error_type']}: " if "error_type" in facts else ""
+            raise CaseFileError(f"{path} cannot be loaded: {kind}{told}", facts)
+        rows: list[dict[str, Any]] = reply["rows"]
+        return rows
+
+    def run(self, request: CellRequest) -> dict[str, object]:
+        """Run one cell and give its facts; ``outcome`` is ``lost`` when the worker died meanwhile."""
+        try:
+            reply = self._ask({"op": "run", "request": request.to_message()})
+        except (WorkerLost, ProtocolError) as problem:
+            return {"outcome": "lost", "reason": str(problem), "worker": self.worker_id, "protocol": VERSION}
+        facts: dict[str, object] = reply["facts"]
+        return facts
+
+    def prepare(self, stage: Stage) -> str:
+        """Go over to another stage; gives the reason in words when that cannot be done, else nothing.
+
+        Cells run all the same: those that compile then load what they need themselves.
+        """
+        try:
+            problem: str = self._ask({"op": "prepare", "stage": stage})["problem"]
+        except (WorkerLost, ProtocolError) as lost:
+            return str(lost)
+        return problem
+
+    def close(self) -> None:
+        """End the worker; nothing that it or its cells started is left."""
+        self._end(polite=True)
+
+    def kill(self) -> None:
+        """End the worker at once, from any thread. A :meth:`run` in another thread returns ``lost``."""
+        self._end(polite=False)
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self._failure:
+            raise WorkerLost(self._failure)
+        nonce = new_nonce()
+        try:
+            self._connection.sendall(encode(message, nonce))
+        except OSError:
+            self._mourn()
+        return self._receive(nonce)
+
+    def _receive(self, nonce: bytes) -> dict[str, Any]:
+        while True:
+            try:
+                data = self._connection.recv(2**18)
+            except OSError:
+                data = b""
+            if not data:
+                self._mourn()
+            for carried, message in self._decoder.feed(data):
+                if carried == nonce:
+                    return message
+
+    def _mourn(self) -> None:
+        """The worker is gone: say how.
+
+        Raises:
+            WorkerLost: Always.
+        """
+        if self._closed:
+            raise WorkerLost("the worker was ended")
+        try:
+            status = self._process.wait(timeout=_GRACE_S)
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        except subprocess.TimeoutExpired:
+            how = "it closed its socket"
+        self._failure = self._failure or f"the worker died: {how}{self._last_words()}"
+        raise WorkerLost(self._failure)
+
+    def _last_words(self) -> str:
+        text = system.read_file(str(self._base / "log")).strip()
+        return f"; {text[-500:]}" if text else ""
+
+    def _end(self, *, polite: bool) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                # The worker sees the end of its socket, kills its cell with all that belongs to it, and ends.
+                self._connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone already
+            try:
+                self._process.wait(timeout=_GRACE_S * (4 if polite else 1))
+            except subprocess.TimeoutExpired:
+                pass
+            self._kill_what_is_left()
+            self._process.wait()
+            self._connection.close()
+            shutil.rmtree(self._base, ignore_errors=True)
+
+    def _kill_what_is_left(self) -> None:
+        if self._process.poll() is None:
+            system.kill_group(self._process.pid)
+        elif self._process.returncode == 0 or self._process.returncode == 3:
+            return  # it has swept up itself
+        deadline = time.monotonic() + _SWEEP_S
+        while time.monotonic() < deadline:
+            left = system.marked_processes(f"{_MARK}={self.worker_id}") - {self._process.pid}
+            if not left:
+                return
+            for process in left:
+                system.kill(process, signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def _thread_variables(threads: int | None) -> dict[str, str]:
+    if threads is None:
+        return {}
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    return {name: str(threads) for name in names}

@@ -1,0 +1,72 @@
+"""The largest error per size of the reference: with it other tolerances can be tried without running again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_ROWS = 64
+_ZERO = -1075  # row of a reference of zero; the smallest positive float64 is 2**-1074
+_SIZE = 1024 - _ZERO
+
+Row = Tuple[Optional[int], int, float]
+
+
+class ErrorBins:
+    """Per binary exponent e of |reference|, ``2**e <= |reference| < 2**(e+1)``: how many elements, the largest error.
+
+    Elements that are not finite on both sides are left out. The exponent of a reference of zero is None.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Dict[int, Tuple[int, float]] = {}
+
+    def add(self, magnitude: "torch.Tensor", error: "torch.Tensor", finite: "torch.Tensor") -> None:
+        """Add a flat block of float64 values."""
+        import torch
+
+        magnitude, error = magnitude[finite], error[finite]
+        if not magnitude.numel():
+            return
+        exponent = torch.frexp(magnitude).exponent.to(torch.int64) - 1
+        place = torch.where(magnitude > 0, exponent - _ZERO, torch.zeros((), dtype=torch.int64))
+        count = torch.bincount(place, minlength=_SIZE)
+        largest = torch.zeros(_SIZE, dtype=torch.float64).scatter_reduce_(0, place, error, "amax")
+        for row in count.nonzero().reshape(-1).tolist():
+            self._add(row + _ZERO, int(count[row]), float(largest[row]))
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Add what :meth:`rows` gave for other values."""
+        for exponent, count, error in rows:
+            self._add(_ZERO if exponent is None else exponent, count, error)
+
+    def _add(self, exponent: int, count: int, error: float) -> None:
+        known, largest = self._rows.get(exponent, (0, 0.0))
+        self._rows[exponent] = (known + count, max(largest, error))
+
+    def rows(self) -> List[Row]:
+        """At most 64 rows ``(exponent, count, largest error)``, by exponent, the zeros first.
+
+        When there are more, the lowest exponents are merged: with 64 rows, the lowest exponent has no lower end.
+        """
+        exponents = sorted(exponent for exponent in self._rows if exponent != _ZERO)
+        zeros: List[Row] = [(None, *self._rows[_ZERO])] if _ZERO in self._rows else []
+        surplus = len(exponents) + len(zeros) - MAX_ROWS
+        lowest = exponents[: surplus + 1] if surplus > 0 else []
+        merged: List[Row] = []
+        if lowest:
+            known = [self._rows[exponent] for exponent in lowest]
+            merged = [(lowest[-1], sum(count for count, _ in known), max(error for _, error in known))]
+        return zeros + merged + [(exponent, *self._rows[exponent]) for exponent in exponents[len(lowest) :]]
+
+
+def merge(texts: Iterable[Optional[str]]) -> Optional[str]:
+    """The bins of several comparisons (JSON) as one, as if all their elements had been compared together."""
+    bins = ErrorBins()
+    present = [text for text in texts if text is not None]
+    for text in present:
+        bins.add_rows(json.loads(text))
+    return json.dumps(bins.rows()) if present else None

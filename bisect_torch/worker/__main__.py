@@ -1,0 +1,43 @@
+"""Entry of every process of a worker: ``worker FD STAGE ID FOLDER`` or ``cell FD LIFELINE FOLDER``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> int:
+    # An isolated interpreter has no folder of the tool on its path; the staged copy comes first, before an installed one.
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    role, descriptor, *rest = sys.argv[1:]
+    if role == "cell":
+        from bisect_torch.worker import cell
+
+        return cell.run_own_process(int(descriptor), int(rest[0]), rest[1])
+    return _worker(int(descriptor), *rest)
+
+
+def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
+    import socket
+
+    from bisect_torch.worker import preload
+    from bisect_torch.worker.outcome import message_of, type_name
+    from bisect_torch.worker.server import Worker
+
+    requests = socket.socket(fileno=descriptor)
+    requests.set_inheritable(False)
+    failure = ""
+    if stage != "none":
+        try:
+            preload.torch_and_checks()
+        except BaseException as problem:  # noqa: BLE001 - the worker's outermost edge
+            failure = "%s: %s" % (type_name(problem), message_of(problem))
+        preload.freeze()
+    worker = Worker(requests, stage, worker_id, base, failure)
+    worker.hello()
+    worker.serve()
+    worker.leave(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""From what the supervisor and the cell saw to the facts of the observation. Pure.
+
+The exit status outranks the result that was sent before it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any, Dict
+
+from bisect_torch.worker.outcome import SKIP_STATUS
+from bisect_torch.worker.protocol import VERSION
+from bisect_torch.worker.supervise import Ending
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+"""Signals that users, other programs and the system send; torch dies of none of them by itself."""
+
+_CRASH_FRAME = re.compile(r'most recent call first\):\s+File "([^"]+)", line \d+ in (\S+)')
+
+
+def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
+    """The facts of a cell that has ended.
+
+    Args:
+        request: As the orchestrator sent it.
+    """
+    facts: Dict[str, Any] = {}
+    if ending.result is not None:
+        facts.update(ending.result["facts"])
+    facts.update(_how_it_ended(request, ending))
+    if facts["outcome"] in ("returned", "skipped"):
+        facts["phase"] = None
+    else:
+        facts["phase"] = facts.get("phase") or ending.phase
+    if ending.stdout.matched or ending.stderr.matched:
+        facts["mismatch"] = "output matches %s" % request["bad_if_output"]
+    facts.setdefault("elapsed_s", ending.elapsed_s)
+    if ending.peak_bytes:
+        facts.setdefault("peak_rss_bytes", ending.peak_bytes)
+    facts.update(
+        device=request["device"],
+        seed=request["seed"],
+        stdout_tail=ending.stdout.text(),
+        stderr_tail=ending.stderr.text(),
+        output_bytes=ending.stdout.total + ending.stderr.total,
+        protocol=VERSION,
+    )
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _how_it_ended(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
+    if ending.over_memory is not None:
+        reason = "it used %d bytes of the %d allowed" % (ending.over_memory, request["memory_bytes"])
+        return {"outcome": "out_of_memory", "reason": reason, "phase": ending.phase}
+    if ending.timed_out:
+        return {"outcome": "timed_out", "phase": ending.phase, "stack": ending.stack or None}
+    if os.WIFSIGNALED(ending.status):
+        return _killed(os.WTERMSIG(ending.status), ending)
+    status = os.WEXITSTATUS(ending.status)
+    if request["kind"] == "command":
+        return _command(status, ending)
+    if ending.result is None:
+        return _left_without_result(status, ending)
+    if status != ending.result["exit_status"]:
+        return {"outcome": "exited", "exit_code": status, "phase": "exit"}
+    return {}
+
+
+def _killed(number: int, ending: Ending) -> Dict[str, Any]:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "signal %d" % number
+    if number == signal.SIGKILL and ending.kernel_killed:
+        reason = "the kernel killed it for lack of memory"
+        return {"outcome": "out_of_memory", "signal": name, "reason": reason, "phase": ending.phase}
+    if number in _FROM_OUTSIDE:
+        return {"outcome": "lost", "signal": name, "reason": "killed from outside (%s)" % name, "phase": ending.phase}
+    facts = {"outcome": "signalled", "signal": name, "phase": ending.phase}
+    match = _CRASH_FRAME.search(ending.stderr.text())
+    if match:
+        facts["frame"] = "%s:%s" % (os.path.splitext(os.path.basename(match.group(1)))[0], match.group(2))
+    return facts
+
+
+def _command(status: int, ending: Ending) -> Dict[str, Any]:
+    if status == 0:
+        return {"outcome": "returned", "exit_code": 0}
+    if status == SKIP_STATUS:
+        return {"outcome": "skipped", "exit_code": status, "reason": "exit status %d" % SKIP_STATUS}
+    if status in (126, 127):
+        last = ending.stderr.text().strip().splitlines()[-1:] or ["the command cannot be started"]
+        reason = "exit status %d: %s" % (status, last[0][:500])
+        return {"outcome": "environment_broken", "exit_code": status, "reason": reason, "phase": "load"}
+    return {"outcome": "exited", "exit_code": status, "phase": "run"}
+
+
+def _left_without_result(status: int, ending: Ending) -> Dict[str, Any]:
+    if not ending.started:
+        last = ending.stderr.text().strip().splitlines()[-1:] or ["no message"]
+        reason = "the interpreter does not start, exit status %d: %s" % (status, last[0][:500])
+        return {"outcome": "environment_broken", "exit_code": status, "reason": reason, "phase": "load"}
+    return {"outcome": "exited", "exit_code": status, "phase": ending.phase}

@@ -1,0 +1,246 @@
+"""An exception becomes facts: its type and root cause, where it was raised, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from bisect_torch.worker.origin import Frame, Places
+
+SKIP_STATUS = 125
+
+_LONGEST_MESSAGE = 8 * 1024
+_LONGEST_TRACEBACK = 24 * 1024
+_MOST_CAUSES = 20
+_NO_MODULE = re.compile(r"No module named ['\"]?([A-Za-z_][\w.]*)")
+_NO_NAME = re.compile(r"cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)'")
+_NO_ATTRIBUTE = re.compile(r"(?:module|type object) '([^']+)' has no attribute '([^']+)'")
+_NO_KEYWORD = re.compile(
+    r"got an unexpected keyword argument '([^']+)'|some of the keywords were incorrect: (\w+)|'(\w+)' is an invalid keyword"
+)
+_NO_MEMORY = re.compile(
+    r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|(?:CUDA|HIP|XPU|MPS backend) out of memory"
+)
+
+
+def facts_of(raised: BaseException, file: str) -> Dict[str, Any]:
+    """What is to be recorded of an exception that left the case.
+
+    Args:
+        file: The case file or script.
+    """
+    if isinstance(raised, SystemExit):
+        return _of_system_exit(raised)
+    places = Places(file)
+    root = root_of(raised)
+    # A compile error's own traceback ends in the compiler; the reason's says where it went wrong.
+    shown = root if _wraps_compile_error(raised) and root.__traceback__ is not None else raised
+    frames = places.frames(shown.__traceback__)
+    facts: Dict[str, Any] = {
+        "outcome": "raised",
+        "error_type": type_name(raised),
+        "message": message_of(raised),
+        "root_type": type_name(root),
+        "root_message": message_of(root),
+        "missing_module": missing_module(raised),
+        "capabilities": json.dumps(capabilities(raised, places)),
+        "traceback": traceback_text(raised, places),
+    }
+    if frames:
+        facts["frame"] = frames[-1].name
+        facts["frame_origin"] = frames[-1].origin
+    if root is raised:
+        facts["absent_name"] = absent_name(raised, frames)
+    if out_of_memory(raised) or out_of_memory(root):
+        facts["outcome"] = "out_of_memory"
+    return facts
+
+
+def _of_system_exit(raised: SystemExit) -> Dict[str, Any]:
+    status = exit_status(raised)
+    facts: Dict[str, Any] = {"outcome": "exited", "error_type": "SystemExit", "exit_code": status}
+    if status == 0:
+        return {"outcome": "returned"}
+    if not isinstance(raised.code, int):
+        facts["message"] = message_of(raised)
+    if status == SKIP_STATUS:
+        facts.update(outcome="skipped", reason="exit status %d" % SKIP_STATUS)
+    return facts
+
+
+def exit_status(raised: SystemExit) -> int:
+    """The status with which Python leaves for it."""
+    if raised.code is None:
+        return 0
+    return raised.code & 0xFF if isinstance(raised.code, int) else 1
+
+
+def type_name(raised: BaseException) -> str:
+    return type(raised).__name__
+
+
+def message_of(raised: BaseException) -> str:
+    """Its text, bounded; an exception whose own text cannot be made says so."""
+    try:
+        text = str(raised)
+    except BaseException as problem:  # noqa: BLE001 - code under test
+        text = "<str() of the exception raised %s>" % type(problem).__name__
+    return _bounded(text, _LONGEST_MESSAGE)
+
+
+def _bounded(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return "%s\n[... %d characters left out ...]\n%s" % (text[: most // 2], len(text) - most, text[-(most // 2) :])
+
+
+def root_of(raised: BaseException) -> BaseException:
+    """The innermost reason of a wrapped exception: ``raise … from``, or a compile error around what it met.
+
+    An exception raised while another is handled is one of its own, not a wrapping.
+    """
+    root = raised
+    for _ in range(_MOST_CAUSES):
+        inner = getattr(root, "inner_exception", None)
+        if not isinstance(inner, BaseException):
+            inner = root.__cause__
+        if inner is None and _wraps_compile_error(root) and not root.__suppress_context__:
+            inner = root.__context__
+        if inner is None or inner is root:
+            return root
+        root = inner
+    return root
+
+
+def _wraps_compile_error(raised: BaseException) -> bool:
+    return type(raised).__module__.startswith(("torch._dynamo", "torch._inductor"))
+
+
+def chain(raised: BaseException) -> Iterator[BaseException]:
+    """The exception and everything that led to it, nearest first."""
+    seen: List[int] = []
+    waiting: List[Optional[BaseException]] = [raised]
+    while waiting and len(seen) < _MOST_CAUSES:
+        each = waiting.pop(0)
+        if each is None or id(each) in seen:
+            continue
+        seen.append(id(each))
+        yield each
+        inner = getattr(each, "inner_exception", None)
+        waiting.append(inner if isinstance(inner, BaseException) else None)
+        waiting.append(each.__cause__)
+        waiting.append(None if each.__suppress_context__ else each.__context__)
+
+
+def missing_module(raised: BaseException) -> Optional[str]:
+    """X of a "No module named X", at any depth and also inside the text of an error from another process."""
+    for each in chain(raised):
+        if isinstance(each, ModuleNotFoundError) and each.name:
+            return each.name
+        match = _NO_MODULE.search(message_of(each))
+        if match:
+            return match.group(1).rstrip(".")
+    return None
+
+
+def out_of_memory(raised: BaseException) -> bool:
+    """Whether memory was refused: by Python, by torch's CPU allocator or by a device's."""
+    if isinstance(raised, MemoryError):
+        return True
+    names = [kind.__name__ for kind in type(raised).__mro__]
+    return "OutOfMemoryError" in names or bool(_NO_MEMORY.search(message_of(raised)))
+
+
+def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
+    """The name or keyword that torch does not have, when the exception says that and code outside torch asked for it."""
+    if not _asked_from_outside(frames):
+        return None
+    if isinstance(raised, ModuleNotFoundError):
+        return raised.name if _in_torch(raised.name or "") and raised.name != "torch" else None
+    if isinstance(raised, ImportError):
+        match = _NO_NAME.search(message_of(raised))
+        if match and _in_torch(match.group(2)):
+            return "%s.%s" % (match.group(2), match.group(1))
+        return None
+    if isinstance(raised, AttributeError):
+        return _absent_attribute(raised)
+    if isinstance(raised, TypeError):
+        match = _NO_KEYWORD.search(message_of(raised))
+        return next(group for group in match.groups() if group) + "=" if match else None
+    return None
+
+
+def _asked_from_outside(frames: List[Frame]) -> bool:
+    """Whether the innermost frame is not torch's, or is the first one of torch that was called from outside.
+
+    ``torch.x`` with no x is raised by torch's own ``__getattr__``; an unknown keyword sometimes inside the function.
+    """
+    if not frames:
+        return False
+    if not frames[-1].in_torch:
+        return True
+    return len(frames) > 1 and not frames[-2].in_torch
+
+
+def _absent_attribute(raised: AttributeError) -> Optional[str]:
+    name = getattr(raised, "name", None)  # Python 3.10 and newer
+    owner = getattr(raised, "obj", None)
+    if name and owner is not None:
+        path = _torch_path(owner)
+        return "%s.%s" % (path, name) if path else None
+    match = _NO_ATTRIBUTE.search(message_of(raised))
+    if match and (_in_torch(match.group(1)) or match.group(1) == "Tensor"):
+        return "%s.%s" % match.groups()
+    match = re.search(r"^'(Tensor|Parameter)' object has no attribute '([^']+)'", message_of(raised))
+    return "torch.%s.%s" % match.groups() if match else None
+
+
+def _torch_path(owner: object) -> Optional[str]:
+    if isinstance(owner, type(json)):
+        return owner.__name__ if _in_torch(owner.__name__) else None
+    kind = owner if isinstance(owner, type) else type(owner)
+    module = str(getattr(kind, "__module__", ""))
+    return "%s.%s" % (module, kind.__qualname__) if _in_torch(module) else None
+
+
+def _in_torch(module: str) -> bool:
+    return module == "torch" or module.startswith("torch.")
+
+
+_CAPABILITY_OF_MODULE: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+    ("compile", ("torch._inductor", "torch._dynamo", "torch.utils.cpp_extension", "triton")),
+    ("cuda", ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")),
+    ("mps", ("torch.mps", "torch.backends.mps")),
+    ("xpu", ("torch.xpu",)),
+)
+_CAPABILITY_OF_MESSAGE = (
+    ("cuda", re.compile(r"CUDA (?:error|driver)|NVIDIA driver|no kernel image|with CUDA enabled|cuDNN|CUBLAS", re.I)),
+    ("mps", re.compile(r"\bMPS (?:backend|device|framework)|\bMPSGraph")),
+    ("xpu", re.compile(r"\bXPU\b|Level[- ]Zero|SYCL")),
+)
+
+
+def capabilities(raised: BaseException, places: Any) -> List[str]:
+    """Capabilities that a traceback of the chain passes through, sorted; a failure there may be the environment's."""
+    found = set()
+    for each in chain(raised):
+        modules = [frame.module for frame in places.frames(each.__traceback__)] + [type(each).__module__]
+        for name, prefixes in _CAPABILITY_OF_MODULE:
+            if any(module == prefix or module.startswith(prefix + ".") for module in modules for prefix in prefixes):
+                found.add(name)
+        text = message_of(each)
+        found.update(name for name, pattern in _CAPABILITY_OF_MESSAGE if pattern.search(text))
+    return sorted(found)
+
+
+def traceback_text(raised: BaseException, places: Any) -> str:
+    """The traceback from the case file's first frame on, bounded."""
+    start = places.first_of_case(raised.__traceback__)
+    try:
+        lines = traceback.format_exception(type(raised), raised, start)
+    except BaseException as problem:  # noqa: BLE001 - code under test
+        lines = ["<the traceback could not be made: %s>" % type(problem).__name__]
+    return _bounded("".join(lines), _LONGEST_TRACEBACK)
+

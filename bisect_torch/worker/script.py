@@ -1,0 +1,122 @@
+"""Run a whole file as ``python file.py`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import sysconfig
+import types
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO, Type, Union
+
+from bisect_torch.worker import cell, outcome, preload
+from bisect_torch.worker.origin import Places
+
+_SETS_VARIABLES = re.compile(rb"\benviron\b|\bputenv\b")
+
+
+def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+    """Run the script of a request; gives the result message.
+
+    torch is imported first, so that its loading is not the script's time and nothing beside the script can take its
+    name, unless the script sets environment variables: torch and the libraries below it read many of these only when
+    they are loaded.
+    """
+    path = os.path.abspath(request["file"])
+    facts: Dict[str, Any] = {"phase": "load"}
+    noted: List[str] = []
+    clock = cell.Clock()
+    status = 0
+    known = len(sys.modules)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+        if not _SETS_VARIABLES.search(source):
+            preload.torch_for(request)
+        known = len(sys.modules)
+        code = compile(source, path, "exec", dont_inherit=True)
+        namespace = _become_main(path)
+        noted.extend(shadowing(os.path.dirname(path)))
+        facts["phase"] = "run"
+        clock.start()
+        send({"event": "ready"})
+        with _noted_warnings(noted):
+            exec(code, namespace)
+        facts["outcome"] = "returned"
+    except SystemExit as left:
+        facts.update(outcome.facts_of(left, path))
+        status = outcome.exit_status(left)
+        if left.code is not None and not isinstance(left.code, int):
+            print(left.code, file=sys.stderr)
+    except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
+        facts.update(outcome.facts_of(raised, path))
+        _print(raised, path)
+        status = 1
+    clock.stop(facts)
+    facts["warnings"] = json.dumps(noted)
+    cell.circumstances(facts, path, known)
+    return {"facts": facts, "exit_status": status}
+
+
+def _become_main(path: str) -> Dict[str, Any]:
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    main.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = main
+    sys.argv = [path]
+    folder = os.path.dirname(path)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return vars(main)
+
+
+def _print(raised: BaseException, path: str) -> None:
+    shown = Places(path).first_of_case(raised.__traceback__)
+    sys.excepthook(type(raised), raised.with_traceback(shown), shown)
+    cell.flush()
+
+
+@contextlib.contextmanager
+def _noted_warnings(noted: List[str]) -> Iterator[None]:
+    """Note each warning that the script lets through; it is printed as ever."""
+    shown = warnings.showwarning
+
+    def note(
+        message: Union[Warning, str],
+        category: Type[Warning],
+        filename: str,
+        lineno: int,
+        file: Optional[TextIO] = None,
+        line: Optional[str] = None,
+    ) -> None:
+        cell.note_warning(noted, category, message)
+        shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = note
+    yield
+
+
+def shadowing(folder: str) -> List[str]:
+    """A remark for each file in the script's folder that has the name of torch or of a standard module.
+
+    ``python script.py`` would import it; here it is passed over.
+    """
+    standard = _standard_names()
+    found = []
+    for name in sorted(os.listdir(folder)):
+        stem, suffix = os.path.splitext(name)
+        is_package = not suffix and os.path.isfile(os.path.join(folder, name, "__init__.py"))
+        if (suffix == ".py" or is_package) and (stem == "torch" or stem in standard):
+            found.append("bisect-torch: %s beside the script is passed over; the real %s is used" % (name, stem))
+    return found
+
+
+def _standard_names() -> "frozenset[str]":
+    names = getattr(sys, "stdlib_module_names", None)  # Python 3.10 and newer
+    if names is None:
+        files = os.listdir(sysconfig.get_paths()["stdlib"])
+        names = sys.builtin_module_names + tuple(file[:-3] if file.endswith(".py") else file for file in files)
+    return frozenset(names) - {"__main__", "site-packages", "test"}

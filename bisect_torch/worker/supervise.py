@@ -1,0 +1,335 @@
+"""Watch one cell from outside until it and everything it has started are gone.
+
+The loop is single-threaded. It waits for whichever comes first: a message, output, the cell's end, the end of the
+orchestrator, or the next tick.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from bisect_torch.worker import system
+from bisect_torch.worker.launch import Child
+from bisect_torch.worker.output import BoundedOutput
+from bisect_torch.worker.protocol import Decoder, ProtocolError
+
+TICK_S = 1.0
+"""Longest tick; a tick that took longer (a suspended machine) counts as this."""
+
+MEMORY_TICK_S = 0.1
+EXIT_LIMIT_S = 30.0
+"""Longest time a cell may take to leave after it has sent its result."""
+
+_STACK_WAIT_S = 1.0
+_DRAIN_LIMIT_S = 2.0
+_READ_BYTES = 2**20
+
+
+class Limits:
+    """What a cell may use.
+
+    Args:
+        load_s: Time to get ready: imports, loading inductor.
+        run_s: Time from then to the result.
+        memory_bytes: Growth of the resident memory of the cell and all that it starts; None for no limit. It is watched,
+            not set as RLIMIT_AS: CUDA and sanitizers reserve far more address space than they use.
+        native_stack: Take the native stacks too before a timeout's kill.
+    """
+
+    def __init__(
+        self, load_s: float, run_s: float, memory_bytes: Optional[int] = None, native_stack: bool = False
+    ) -> None:
+        self.load_s = load_s
+        self.run_s = run_s
+        self.memory_bytes = memory_bytes
+        self.native_stack = native_stack
+
+    def of(self, phase: str) -> float:
+        if phase == "load":
+            return self.load_s
+        if phase == "run":
+            return self.run_s
+        return min(EXIT_LIMIT_S, max(5.0, self.run_s))
+
+
+class Ending:
+    """How a cell ended, as its supervisor saw it.
+
+    Args:
+        status: As ``os.waitpid`` gives it.
+        started: The cell's own code ran; without that, its interpreter did not start.
+        phase: ``load``, ``run`` or ``exit`` (after the result).
+        result: The cell's last result message, None when it sent none.
+        timed_out: We killed it because its time was over.
+        over_memory: Resident bytes that made us kill it.
+        kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
+        peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
+        clean: Nothing of it is left.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.started = False
+        self.phase = "load"
+        self.result: Optional[Dict[str, Any]] = None
+        self.timed_out = False
+        self.over_memory: Optional[int] = None
+        self.kernel_killed = False
+        self.peak_bytes = 0
+        self.stack = ""
+        self.elapsed_s = 0.0
+        self.clean = True
+        self.stdout = BoundedOutput()
+        self.stderr = BoundedOutput()
+
+
+class Watch:
+    """One cell under watch.
+
+    Args:
+        nonce: Carried by the cell's messages.
+        requests: The socket to the orchestrator; its end is the cell's end too.
+        wakeup: Read end of the pipe that SIGCHLD writes to.
+        orchestrator_gone: Called when ``requests`` is at its end; does not come back.
+        pattern: Regular expression to look for in the output.
+        ready: It has nothing to load.
+    """
+
+    def __init__(
+        self,
+        child: Child,
+        limits: Limits,
+        nonce: bytes,
+        requests: socket.socket,
+        wakeup: int,
+        orchestrator_gone: Callable[[], None],
+        *,
+        pattern: Optional[str] = None,
+        ready: bool = False,
+    ) -> None:
+        self._child = child
+        self._limits = limits
+        self._decoder = Decoder(nonce)
+        self._requests = requests
+        self._wakeup = wakeup
+        self._orchestrator_gone = orchestrator_gone
+        self._ending = Ending()
+        self._ending.stdout = BoundedOutput(pattern)
+        self._ending.stderr = BoundedOutput(pattern)
+        self._used_s = 0.0
+        self._buffer = bytearray(_READ_BYTES)
+        self._poll = select.poll()
+        self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
+        for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
+            self._poll.register(descriptor, select.POLLIN)
+        self._kills_before = system.kernel_kills()
+        self._baseline: Optional[int] = None
+        if ready:
+            self._enter("run")
+
+    def to_the_end(self) -> Ending:
+        """Watch the cell, then kill and reap everything that is left of it."""
+        ending = self._ending
+        exited = False
+        while not exited:
+            tick = self._tick_length()
+            before = time.monotonic()
+            events = self._poll.poll(max(1, int(tick * 1000)))
+            for descriptor, event in events:
+                self._handle(descriptor, event)
+            exited = self._reap()
+            spent = time.monotonic() - before
+            # A machine that slept, or a stopped worker, makes one long tick: it counts as the tick that was asked for.
+            self._used_s += min(spent, tick + 0.05)
+            if not exited and self._over_limits():
+                self._kill()
+                break
+        self._finish()
+        return ending
+
+    def _tick_length(self) -> float:
+        left = self._limits.of(self._ending.phase) - self._used_s
+        longest = MEMORY_TICK_S if self._limits.memory_bytes else TICK_S
+        return max(0.001, min(longest, left))
+
+    def _enter(self, phase: str) -> None:
+        if phase == "exit":
+            self._ending.elapsed_s = self._used_s
+        self._ending.phase = phase
+        self._used_s = 0.0
+
+    def _handle(self, descriptor: int, event: int) -> None:
+        if descriptor in self._streams:
+            if not self._read_output(descriptor):
+                self._poll.unregister(descriptor)
+        elif descriptor == self._wakeup:
+            os.read(descriptor, 4096)
+        elif descriptor == self._requests.fileno():
+            self._look_at_requests()
+        elif not self._read_messages():
+            self._poll.unregister(descriptor)
+
+    def _read_output(self, descriptor: int) -> bool:
+        """Whether more may come."""
+        try:
+            count = os.readv(descriptor, [self._buffer])
+        except BlockingIOError:
+            return True
+        if not count:
+            return False
+        self._streams[descriptor].feed(memoryview(self._buffer)[:count])
+        return True
+
+    def _look_at_requests(self) -> None:
+        try:
+            data = self._requests.recv(1, socket.MSG_PEEK)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._orchestrator_gone()
+        # A request that came early waits until this cell is over.
+        self._poll.unregister(self._requests.fileno())
+
+    def _read_messages(self) -> bool:
+        """Whether more may come."""
+        try:
+            data = self._child.channel.recv(_READ_BYTES)
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
+        try:
+            for _, message in self._decoder.feed(data):
+                self._take(message)
+        except ProtocolError:
+            return False
+        return bool(data)
+
+    def _take(self, message: Dict[str, Any]) -> None:
+        event = message.get("event")
+        if event == "started":
+            self._ending.started = True
+        elif event == "ready" and self._ending.phase == "load":
+            self._enter("run")
+        elif event == "result":
+            self._ending.result = message
+            if self._ending.phase != "exit":
+                self._enter("exit")
+
+    def _reap(self) -> bool:
+        """Whether the cell's own process has ended."""
+        process, status = os.waitpid(self._child.pid, os.WNOHANG)
+        if process:
+            self._ending.status = status
+        return bool(process)
+
+    def _over_limits(self) -> bool:
+        limit = self._limits.memory_bytes
+        if limit:
+            grown = self._growth()
+            self._ending.peak_bytes = max(self._ending.peak_bytes, grown)
+            if grown > limit:
+                self._ending.over_memory = grown
+                return True
+        if self._used_s < self._limits.of(self._ending.phase):
+            return False
+        before = self._ending.phase
+        self._read_messages()
+        if self._ending.phase != before:  # what is already in the pipe counts
+            return False
+        self._ending.timed_out = True
+        return True
+
+    def _growth(self) -> int:
+        own = system.resident_bytes(self._child.pid)
+        if self._baseline is None:
+            # A forked cell shares what its parent has loaded; that is not its own use.
+            self._baseline = own
+        below = sum(system.resident_bytes(process) for process in system.descendants(self._child.pid))
+        return max(0, own - self._baseline) + below
+
+    def _kill(self) -> None:
+        if self._ending.timed_out:
+            self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
+            self._ending.stack = self._stacks()
+        system.kill_group(self._child.pid)
+        system.kill(self._child.pid, signal.SIGKILL)
+        _, self._ending.status = os.waitpid(self._child.pid, 0)
+
+    def _stacks(self) -> str:
+        native = native_stack(self._child.pid) if self._limits.native_stack else thread_states(self._child.pid)
+        if self._ending.started:  # without its handler the request would kill it
+            system.kill(self._child.pid, system.STACK_SIGNAL)
+            deadline = time.monotonic() + _STACK_WAIT_S
+            last = -1
+            while time.monotonic() < deadline:
+                size = _size(self._child.stack_file)
+                if size and size == last:
+                    break
+                last = size
+                time.sleep(0.05)
+        python = system.read_file(self._child.stack_file)
+        return "\n".join(part.rstrip() for part in (python, native) if part)[: 64 * 1024]
+
+    def _finish(self) -> None:
+        while self._read_messages() and select.select([self._child.channel], [], [], 0)[0]:
+            pass
+        if self._ending.phase != "exit":
+            self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
+        self._ending.kernel_killed = system.kernel_kills() > self._kills_before
+        system.kill_group(self._child.pid)
+        self._ending.clean = system.sweep()
+        deadline = time.monotonic() + _DRAIN_LIMIT_S
+        for descriptor, stream in self._streams.items():
+            while time.monotonic() < deadline and select.select([descriptor], [], [], 0)[0]:
+                if not self._read_output(descriptor):
+                    break
+            stream.finish()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def thread_states(process: int, most: int = 32) -> str:
+    """One line per thread: what the kernel says it does. Cheap; a hint where no debugger is present."""
+    lines: List[str] = []
+    folder = "/proc/%d/task" % process
+    try:
+        threads = sorted(os.listdir(folder), key=int)
+    except OSError:
+        return ""
+    for thread in threads[:most]:
+        state = system.read_file("%s/%s/stat" % (folder, thread)).rpartition(")")[2].split()[:1]
+        name = system.read_file("%s/%s/comm" % (folder, thread)).strip()
+        waits = system.read_file("%s/%s/wchan" % (folder, thread)).strip()
+        where = " in %s" % waits if waits not in ("", "0") else ""
+        lines.append("thread %s %s: %s%s" % (thread, name, "".join(state), where))
+    return "\n".join(lines)
+
+
+def native_stack(process: int) -> str:
+    """The native stack of every thread where gdb is present, else what the kernel says."""
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        return thread_states(process)
+    command = [gdb, "-nx", "-batch", "-p", str(process), "-ex", "thread apply all backtrace 24"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return thread_states(process)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    kept = [line for line in lines if line.startswith(("#", "Thread "))]
+    return "\n".join(kept) or thread_states(process)
