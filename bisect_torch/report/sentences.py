@@ -143,10 +143,13 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
     if len(group) > 1:
         yield "instances", listed([clean(each.series.instance) for each in group], most=3)
     yield "signature", f"{clean(before.judgement.signature)} → {clean(after.judgement.signature)}"
-    for ends in ([(each.series, each.before) for each in group], [(each.series, each.after) for each in group]):
+    for label, ends in (
+        ("before", [(each.series, each.before) for each in group]),
+        ("after", [(each.series, each.after) for each in group]),
+    ):
         what = seen(ends, findings)
         if what:
-            yield f"in {clean(ends[0][1].build)}", what
+            yield label, what
     commits = [findings.commit(point.build) for point in (before, after)]
     if any(commits):
         yield "commits", " → ".join((commit or "unknown")[:12] for commit in commits)
@@ -235,7 +238,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     return Sentence(
         kind="always",
         text=f"{subject(series, findings)} {what} in {every}, {span}.",
-        evidence=((f"in {clean(judged[-1].build)}", what_seen),) if what_seen else (),
+        evidence=(("seen", what_seen),) if what_seen else (),
         instances=tuple(each.instance for each in series),
         before=judged[0].build,
         after=judged[-1].build,

@@ -250,7 +250,7 @@ def evidence_of(signature, **facts):
     row = series("f", "ok", signature)
     seen = observation(instance("f"), "2.5.0", **facts)
     moved = [transition("broke", row, "2.4.1", "2.5.0")]
-    return dict(only(row, transitions=moved, observations=(seen,)).evidence).get("in 2.5.0")
+    return dict(only(row, transitions=moved, observations=(seen,)).evidence).get("after")
 
 
 def test_wrong_values_are_told_in_numbers():

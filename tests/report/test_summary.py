@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from bisect_torch.model import Verdict
+from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.summary import summary
@@ -79,6 +80,13 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on():
 
 def test_a_run_without_any_cell_still_says_so():
     assert plain(summary(findings(), 80)).startswith("0 cells: none\n")
+
+
+def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
+    made = findings(series("f", "ok", "ok"), environments={"2.5.0": environment("2.5.0")})
+    local = dataclasses.replace(made.builds[1], kind=BuildKind.LOCAL)
+    text = plain(summary(dataclasses.replace(made, builds=(made.builds[0], local)), 80))
+    assert "2.5.0 has torch 2.5.0+cu128.\n" in text
 
 
 def test_nothing_changed_is_said():
