@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Environment, Isolation, Scalar
@@ -255,7 +255,7 @@ class WorkerProcess:
                 if carried == nonce:
                     return message
 
-    def _mourn(self) -> None:
+    def _mourn(self) -> NoReturn:
         """The worker is gone: say how.
 
         Raises:

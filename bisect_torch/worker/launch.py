@@ -199,5 +199,3 @@ def _remove(path: str) -> None:
             os.unlink(path)
         except OSError:
             pass
-
-

@@ -48,12 +48,15 @@ def facts_of(raised: BaseException, file: str) -> Dict[str, Any]:
         "capabilities": json.dumps(capabilities(raised, places)),
         "traceback": traceback_text(raised, places),
     }
-    if frames:
+    if not frames:  # nothing but the worker's own code was running
+        reason = "bisect-torch failed in the cell: %s: %s" % (facts["error_type"], facts["message"])
+        facts.update(outcome="lost", reason=reason)
+    else:
         facts["frame"] = frames[-1].name
         facts["frame_origin"] = frames[-1].origin
     if root is raised:
         facts["absent_name"] = absent_name(raised, frames)
-    if out_of_memory(raised) or out_of_memory(root):
+    if out_of_memory(raised) or out_of_memory(root):  # whoever asked for it
         facts["outcome"] = "out_of_memory"
     return facts
 
@@ -243,4 +246,3 @@ def traceback_text(raised: BaseException, places: Any) -> str:
     except BaseException as problem:  # noqa: BLE001 - code under test
         lines = ["<the traceback could not be made: %s>" % type(problem).__name__]
     return _bounded("".join(lines), _LONGEST_TRACEBACK)
-

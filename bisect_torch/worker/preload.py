@@ -29,7 +29,12 @@ def torch_and_checks() -> None:
         Exception: Whatever importing torch raises in a broken environment.
     """
     importlib.import_module("torch")
-    for name in ("bisect_torch", "bisect_torch.worker.api", "bisect_torch.worker.script", "bisect_torch.numerics.check"):
+    for name in (
+        "bisect_torch",
+        "bisect_torch.worker.api",
+        "bisect_torch.worker.script",
+        "bisect_torch.numerics.check",
+    ):
         # An environment's own torch may lack what the checks need; the cell that uses them then says so.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
