@@ -47,10 +47,10 @@ def compile_stack() -> None:
     """
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else inductor starts a pool of children at import
     for name in _COMPILE_MODULES:
-        with contextlib.suppress(Exception):  # noqa: BLE001
+        with contextlib.suppress(Exception):
             importlib.import_module(name)
     for name in ("torch._inductor.cpu_vec_isa", "torch._inductor.codecache"):
-        with contextlib.suppress(Exception):  # noqa: BLE001
+        with contextlib.suppress(Exception):
             importlib.import_module(name).pick_vec_isa()
             return
 

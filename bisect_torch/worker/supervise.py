@@ -38,8 +38,8 @@ class Limits:
     Args:
         load_s: Time to get ready: imports, loading inductor.
         run_s: Time from then to the result.
-        memory_bytes: Growth of the resident memory of the cell and all that it starts; None for no limit. It is watched,
-            not set as RLIMIT_AS: CUDA and sanitizers reserve far more address space than they use.
+        memory_bytes: Growth of the resident memory of the cell and all that it starts; None for no limit. It is
+            watched, not set as RLIMIT_AS: CUDA and sanitizers reserve far more address space than they use.
         native_stack: Take the native stacks too before a timeout's kill.
     """
 
