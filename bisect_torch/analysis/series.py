@@ -17,6 +17,7 @@ _WORST_FIRST = (
     Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM, Verdict.ERROR, Verdict.WRONG, Verdict.OK,
     Verdict.BROKEN, Verdict.UNINSTALLABLE, Verdict.SKIP, Verdict.INFRA, Verdict.UNDECIDABLE,
 )  # fmt: skip
+_AT_EXIT = frozenset({Verdict.CRASH, Verdict.TIMEOUT})
 _OWN_PROCESS_TO_TELL = 2
 
 
@@ -69,12 +70,12 @@ def _own(judged: Sequence[tuple[Observation, Judgement]]) -> list[Judgement]:
 
 
 def _exit_crash(judged: Sequence[tuple[Observation, Judgement]]) -> Judgement | None:
-    """The crash that every interpreter with full teardown gave at its exit while every fork gave one other answer."""
+    """The crash or hang at exit of every interpreter with full teardown, where every fork gave one other answer."""
     own = [(o, j) for o, j in judged if o.isolation == Isolation.PROCESS.value]
     forked = {j.signature for o, j in judged if o.isolation != Isolation.PROCESS.value}
     if not own or len(forked) != 1 or len({j.signature for _, j in own}) != 1:
         return None
-    if any(j.verdict is not Verdict.CRASH or o.phase != "exit" for o, j in own) or own[0][1].signature in forked:
+    if any(j.verdict not in _AT_EXIT or o.phase != "exit" for o, j in own) or own[0][1].signature in forked:
         return None
     return own[0][1]
 
@@ -129,6 +130,12 @@ def collect(
         if keys is None or observation.key in keys:
             by_row[(observation.case_file, observation.instance, observation.device)].append(observation)
     return {row: _cells(each, tolerances) for row, each in by_row.items()}
+
+
+def counted(observations: Iterable[Observation], *, keys: Container[str] | None = None) -> list[Observation]:
+    """The observations that stand in a series, without those of older generations (see :func:`collect`)."""
+    rows = collect(observations, keys=keys).values()
+    return [observation for cells in rows for cell in cells.values() for observation, _ in cell.repeats]
 
 
 def _cells(observations: list[Observation], tolerances: Tolerances | None) -> dict[str, Cell]:

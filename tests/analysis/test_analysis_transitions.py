@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bisect_torch.analysis import Tolerances, build_series, fold, judge, transitions
+from bisect_torch.analysis import Tolerances, build_series, counted, fold, judge, transitions
 from bisect_torch.model import Judgement, Observation, Point, Series, Transition, TransitionKind, Verdict
 from tests.analysis.made import observe, signatures
 
@@ -230,6 +230,7 @@ def test_an_edited_case_file_does_not_share_a_series_with_what_it_was() -> None:
     new = observe("ok", "2.5.0", case_file_hash="new", key="other key")
     (row,) = build_series([*old, new], ["2.4.1", "2.5.0"])
     assert signatures(row) == [None, "ok"]
+    assert counted([*old, new]) == [new]
 
 
 def test_only_cells_with_the_given_keys_count() -> None:
