@@ -68,6 +68,14 @@ def test_json_is_the_same_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[2]["notes"] == known["2.10.0"].notes != ""
 
 
+def test_a_python_is_named_by_its_minor_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("releases", "--offline", "--python", "3.8.18") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["2.4.1"]
+    for text in ("312", "three", "/usr/bin/python3", "2.7"):
+        with pytest.raises(UsageError, match="is not a Python version"):
+            run("releases", "--offline", "--python", text)
+
+
 def test_a_range_that_cannot_be_met_is_refused() -> None:
     with pytest.raises(UsageError, match=r"2\.9\.5 does not exist here; the nearest that exist: 2\.9\.1 and 2\.10\.0"):
         run("releases", "--offline", "--from", "2.9.5")
