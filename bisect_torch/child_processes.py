@@ -114,8 +114,11 @@ def run_process(
             kill_group(child.pid)
             child.wait()
             break
-    for reader in readers:
+    for reader, stream in zip(readers, (child.stdout, child.stderr), strict=True):
         reader.join(timeout=5)
+        # A reader that still runs has a pipe that a grandchild keeps open: closing it would wait for that one.
+        if stream is not None and not reader.is_alive():
+            stream.close()
     return Completed(child.returncode, "".join(stdout), "".join(stderr), timed_out)
 
 

@@ -55,10 +55,10 @@ _TRANSIENT = re.compile(
 )
 _NETWORK = re.compile(
     r"failed to (?:fetch|download|query)|HTTP status|404 Not Found|could not (?:be queried|connect)"
-    r"|certificate|(?:torch|numpy|setuptools) was not found in the package registry"
-    r"|invalid zip file|network (?:was disabled|connectivity is disabled)|offline",
+    r"|certificate|(?:torch|numpy|setuptools) was not found in the package registry|invalid zip file",
     re.IGNORECASE,
 )
+_OFFLINE = re.compile(r"network (?:was|connectivity is) disabled", re.IGNORECASE)
 _UNSOLVABLE = re.compile(
     r"no solution found|unsatisfiable|no wheels? with a matching|has no (?:usable )?wheels"
     r"|doesn't have a (?:source|wheel)|no (?:compatible|matching) (?:wheel|version|distribution)"
@@ -99,6 +99,8 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
         return InfrastructureError(f"{doing}: uv did not end in time and was stopped")
     if completed.returncode < 0:
         return InfrastructureError(f"{doing}: uv was killed by signal {-completed.returncode}")
+    if _OFFLINE.search(said):
+        return InfrastructureError(f"{doing}: offline, and not all of it is in the store's cache: {gist(said)}")
     reason = gist(said) or f"uv ended with status {completed.returncode} and no message"
     if _DISK_FULL.search(said):
         return InfrastructureError(f"{doing}: the disk is full", hint="free some space, or choose another --store")

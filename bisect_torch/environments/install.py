@@ -159,8 +159,10 @@ def _make(want: Wanted, progress: Progress, cancel: threading.Event | None) -> E
         stamp.write(environment, _tool_version())
         os.rename(made, want.root)
     finally:
-        # Gone after the rename; else whatever went wrong, nothing stays.
-        remove_tree(made)
+        if made.exists():
+            # Whatever went wrong, nothing stays.
+            remove_tree(made)
+            store.sweep_downloads()
     return replace(environment, root=want.root, python=want.root / "bin" / "python")
 
 

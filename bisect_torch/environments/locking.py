@@ -118,7 +118,7 @@ class _Request:
                 arguments += ["--prerelease-package", f"{name}=allow"]
         key = [
             requirements,
-            arguments,
+            [word for word in arguments if word != "--offline"],
             str(newest),
             fixed,
             interpreter.version,

@@ -166,7 +166,10 @@ def records(root: Path) -> Iterator[tuple[str, Path]]:
     """Normalised name and ``.dist-info`` folder of every installed distribution."""
     for info in sorted(root.glob("lib*/python*/site-packages/*.dist-info")):
         if not info.parent.parent.parent.is_symlink():
-            yield info.name.rpartition("-")[0].lower().replace("_", "-").replace(".", "-"), info
+            yield (
+                info.name.removesuffix(".dist-info").rpartition("-")[0].lower().replace("_", "-").replace(".", "-"),
+                info,
+            )
 
 
 def record_rows(info: Path) -> Iterator[tuple[Path, str, int]]:
@@ -209,7 +212,8 @@ def verify_shared(root: Path, others: Iterable[Path]) -> list[tuple[str, Change]
 
     uv checks a file when it downloads it, and never again: what it links from its cache may have been changed through
     another environment. Sizes are compared for all. Contents are read where that can have happened (more than two
-    links) and no stamp of another environment knows the file with this very size and time: what was stamped was good then.
+    links) and no stamp of another environment knows the file with this very size and time: what was stamped was
+    good then.
 
     Args:
         others: The environments of the store.

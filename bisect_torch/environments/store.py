@@ -159,10 +159,10 @@ class Store:
                 lock.release()
         for folder in sorted(self.quarantine.iterdir()):
             remove_tree(folder)
-        self._sweep_downloads()
+        self.sweep_downloads()
 
-    def _sweep_downloads(self) -> None:
-        """Remove what a killed uv had unpacked so far: it never takes that up again.
+    def sweep_downloads(self) -> None:
+        """Remove what a uv that failed or was killed had unpacked so far: it is never taken up again.
 
         Each running uv holds its cache's lock shared; who gets it for itself knows that none runs.
         """

@@ -28,7 +28,8 @@ class ErrorBins:
         """Add a flat block of float64 values."""
         import torch
 
-        magnitude, error = magnitude[finite], error[finite]
+        if not bool(finite.all()):
+            magnitude, error = magnitude[finite], error[finite]
         if not magnitude.numel():
             return
         exponent = torch.frexp(magnitude).exponent.to(torch.int64) - 1

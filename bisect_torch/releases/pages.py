@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -54,9 +55,9 @@ class IndexFile:
 
 
 def web_session() -> requests.Session:
-    """A session that tries again, three times in all, when a server is overloaded or a connection breaks."""
+    """A session that asks three times where a connection is refused or a server overloaded, and waits just once."""
     session = requests.Session()
-    retry = Retry(total=2, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
+    retry = Retry(total=2, read=False, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(max_retries=retry))
     certificates = os.environ.get("SSL_CERT_FILE")  # the name that uv knows
@@ -190,8 +191,7 @@ def _index_failed(url: str, project: str, error: Exception) -> InfrastructureErr
 def _root_cause(error: BaseException) -> str:
     """The innermost reason: requests wraps urllib3, which wraps the system's error."""
     reason: object = getattr(error.args[0], "reason", error.args[0]) if error.args else error
-    text = str(reason)
-    return text.rpartition(">: ")[2] or type(error).__name__
+    return re.sub(r"^\w+\(host=[^)]*\): ", "", str(reason)) or type(error).__name__
 
 
 # --- cache

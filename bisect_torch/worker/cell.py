@@ -21,7 +21,7 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import launch, outcome, system
+from bisect_torch.worker import launch, outcome, preload, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -137,6 +137,7 @@ def _expand(request: Dict[str, Any]) -> Dict[str, Any]:
     from bisect_torch.worker import api
 
     try:
+        preload.torch_for(request)
         return {"rows": api.describe(api.load_case_file(request["file"])), "facts": {}, "exit_status": 0}
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
         facts = outcome.facts_of(raised, request["file"])
@@ -152,6 +153,7 @@ def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -
     clock = Clock()
     with recorded_warnings(facts):
         try:
+            preload.torch_for(request)
             definition = _find(api.load_case_file(request["file"]), request["case"])
             facts["phase"] = "run"
             clock.start()

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -187,7 +187,7 @@ def on_device(device: str) -> Dict[str, Any]:
     return {"device_name": None if named is None else str(named())}
 
 
-CONTROLS = {
+CONTROLS: Dict[str, Callable[[], Dict[str, Any]]] = {
     "base": base,
     "compile": compiled,
     "cuda": lambda: on_device("cuda"),

@@ -5,6 +5,7 @@ The worker is single-threaded, so Python code may run between fork and exec.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -13,7 +14,7 @@ import socket
 import stat
 import tempfile
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from bisect_torch.worker import system
 
@@ -141,10 +142,8 @@ def _cut_off(supervisor: int, stdout: int, stderr: int) -> None:
 def _widen(pipe: int) -> None:
     size = getattr(fcntl, "F_SETPIPE_SZ", 1031 if system.LINUX else None)
     if size is not None:
-        try:
+        with contextlib.suppress(OSError):  # the user's share of pipe memory is used up; a narrow pipe works too
             fcntl.fcntl(pipe, size, _PIPE_BYTES)
-        except OSError:  # the user's share of pipe memory is used up; a narrow pipe works too
-            pass
 
 
 def cell_variables(folder: str) -> Dict[str, str]:
@@ -195,9 +194,5 @@ def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
-        try:
+        with contextlib.suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
-
-

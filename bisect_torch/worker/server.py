@@ -205,6 +205,7 @@ class Worker:
         if not (select.select([ready], [], [], _STAGE_LIMIT_S)[0] and os.read(ready, 1)):
             os.close(ready)
             system.sweep()
+            system.disarm_lifeline(self._requests.fileno())
             self._send({"stage": self._stage, "problem": "the compile stage could not be loaded"}, nonce)
             return
         os.waitpid(pid, 0)
@@ -222,7 +223,9 @@ class Worker:
         for descriptor in (self._wakeup, self._wakeup_write):
             os.close(descriptor)
         os.environ.update(launch.cell_variables(self._base))
+        system.arm_lifeline(self._requests.fileno())
         preload.compile_stack()
+        system.disarm_lifeline(self._requests.fileno())
         system.sweep()
         self._stage = "compile"
         self._begin()

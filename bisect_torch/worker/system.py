@@ -5,6 +5,7 @@ Linux has all of it; elsewhere (macOS) the parts without an equivalent are left 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -37,7 +38,7 @@ def adopt_orphans() -> None:
 
 
 def arm_lifeline(reader: int) -> None:
-    """Have the kernel kill this process's whole group when the pipe's other end is closed.
+    """Have the kernel kill this process's whole group when the other end of a pipe or socket is closed or written to.
 
     PR_SET_PDEATHSIG reaches only the child itself; this reaches what it has started in its group too, with no thread in
     the cell and even when it hangs in native code.
@@ -49,6 +50,16 @@ def arm_lifeline(reader: int) -> None:
     fcntl.fcntl(reader, fcntl.F_SETOWN, -os.getpgrp())  # type: ignore[attr-defined,unused-ignore]
     fcntl.fcntl(reader, fcntl.F_SETSIG, signal.SIGKILL)  # type: ignore[attr-defined,unused-ignore]
     fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC)  # type: ignore[attr-defined,unused-ignore]
+
+
+def disarm_lifeline(reader: int) -> None:
+    """Undo :func:`arm_lifeline`."""
+    if not LINUX:
+        return
+    import fcntl
+
+    fcntl.fcntl(reader, fcntl.F_SETFL, 0)
+    fcntl.fcntl(reader, fcntl.F_SETSIG, 0)  # type: ignore[attr-defined,unused-ignore]
 
 
 def no_core_file() -> None:
@@ -158,17 +169,13 @@ def _reap() -> bool:
 
 
 def kill(process: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process, number)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def kill_group(leader: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def marked_processes(marker: str) -> Set[int]:
@@ -229,7 +236,7 @@ def _count(path: str, name: str) -> int:
 def _memory_group_files() -> List[str]:
     files = []
     for line in read_file("/proc/self/cgroup").splitlines():
-        number, controllers, group = (line.split(":", 2) + ["", ""])[:3]
+        number, controllers, group = ([*line.split(":", 2), "", ""])[:3]
         if number == "0" and not controllers:
             files.append("/sys/fs/cgroup%s/memory.events" % group.rstrip("/"))
         elif "memory" in controllers.split(","):

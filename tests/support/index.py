@@ -71,6 +71,7 @@ class FakeIndex:
         wheels: What it has from the start; :meth:`add` and :meth:`remove` change that while it runs.
         form: ``negotiated``, ``json`` or ``html``.
         generic_html: Send the HTML form as ``text/html``, as old indexes do.
+        ranges: Answer range requests with a part of the file; otherwise always with all of it.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class FakeIndex:
         hashes: bool = True,
         metadata: bool = True,
         generic_html: bool = False,
+        ranges: bool = True,
     ) -> None:
         self.form = form
         self.upload_times = upload_times
@@ -90,6 +92,7 @@ class FakeIndex:
         self.hashes = hashes
         self.metadata = metadata
         self.generic_html = generic_html
+        self.ranges = ranges
         self.requests: list[Request] = []
         self._wheels: dict[str, Wheel] = {}
         self._faults: list[tuple[str, Fault]] = []
@@ -281,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._start(304, headers)
             return
         status = 200
-        if is_file:
+        if is_file and self.owner.ranges:
             headers["Accept-Ranges"] = "bytes"
             span = _span(self.headers.get("Range"), len(body))
             if span is not None:

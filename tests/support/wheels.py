@@ -76,6 +76,7 @@ class Wheel:
         requires_python: Also told by the index.
         upload_time: When it was "uploaded"; an index without upload times leaves it out.
         yanked: The reason, for a yanked file; may be empty. None for a file that is not yanked.
+        claimed_sha256: What an index says in place of the true hash.
     """
 
     filename: str
@@ -86,10 +87,11 @@ class Wheel:
     requires_python: str | None = None
     upload_time: datetime.datetime | None = None
     yanked: str | None = None
+    claimed_sha256: str | None = None
 
     @property
     def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
+        return self.claimed_sha256 or hashlib.sha256(self.content).hexdigest()
 
 
 def build_wheel(
