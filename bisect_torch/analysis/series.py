@@ -120,10 +120,10 @@ def collect(
 ) -> Mapping[Row, Mapping[str, Cell]]:
     """Row to build name to cell.
 
-    Results may hold several generations of a row: the case file was edited, an environment was locked anew. Only one
-    generation may stand in a series, or a change of the case would read as a change of torch. So of a row only
-    observations of the case file as it was in the newest one count, and of a cell only those with its newest key. Of
-    several runs of the same repeat of a cell, the newest counts.
+    Results may hold several generations of a row: the case file was edited, an environment was locked anew, another
+    machine had a turn. Only one generation may stand in a series, or that would read as a change of torch. So of a row
+    only observations with the case file, machine class and device of the newest one count, and of a cell only those
+    with its newest key. Of several runs of the same repeat of a cell, the newest counts.
     """
     by_row: dict[Row, list[Observation]] = defaultdict(list)
     for observation in observations:
@@ -140,14 +140,19 @@ def counted(observations: Iterable[Observation], *, keys: Container[str] | None 
 
 def _cells(observations: list[Observation], tolerances: Tolerances | None) -> dict[str, Cell]:
     ordered = sorted(observations, key=lambda o: o.started_at or "")  # stable: the order of recording decides ties
-    current = ordered[-1].case_file_hash
-    newest_key = {o.build_name: o.key for o in ordered if o.case_file_hash == current}
+    generation = _generation(ordered[-1])
+    current = [o for o in ordered if _generation(o) == generation]
+    newest_key = {o.build_name: o.key for o in current}
     repeats: dict[str, dict[int, Observation]] = defaultdict(dict)
-    for o in ordered:
-        if o.case_file_hash == current and o.key == newest_key[o.build_name]:
+    for o in current:
+        if o.key == newest_key[o.build_name]:
             repeats[o.build_name].pop(o.repeat, None)
             repeats[o.build_name][o.repeat] = o
     return {
         build: Cell(tuple((o, judge(o, tolerances)) for o in by_repeat.values()))
         for build, by_repeat in repeats.items()
     }
+
+
+def _generation(observation: Observation) -> tuple[str | None, ...]:
+    return observation.case_file_hash, observation.machine, observation.device_name, observation.driver

@@ -118,7 +118,8 @@ def test_the_file_is_flat_and_typed_also_when_a_column_is_empty(tmp_path: Path) 
     assert not any(pa.types.is_nested(field.type) for field in arrow_schema())
 
 
-def test_it_opens_in_pandas_polars_and_duckdb(tmp_path: Path) -> None:
+def test_it_opens_in_pandas_polars_and_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_RJEM_MALLOC_CONF", "")  # polars sets it when imported; so it is restored
     duckdb = pytest.importorskip("duckdb")
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
