@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bisect_torch.analysis import Tolerances
-    from bisect_torch.engine.request import RunResult
+    from bisect_torch.report.findings import Findings
     from bisect_torch.results import ResultsFile
 
 _DESCRIPTION = """\
@@ -39,38 +39,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Print the matrix and the transitions; the exit code is that of ``run``."""
-    from bisect_torch.cli.run import exit_code, print_findings
-    from bisect_torch.report.findings import Findings
+    from bisect_torch.cli.run import print_findings
     from bisect_torch.results import ResultsFile
 
-    results = ResultsFile.open(args.results, must_exist=True)
-    tolerances = _tolerances(args)
-    found = judged_again(results, tolerances)
-    notes = results.problems
-    if tolerances is not None:
-        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
-    findings = Findings(
-        builds=found.builds,
-        environments=found.environments,
-        series=found.series,
-        transitions=found.transitions,
-        observations=found.observations,
-        results=args.results,
-        notes=notes,
-    )
+    findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
     print_findings(findings, as_json=args.json)
-    return exit_code(found)
+    return findings.exit_code
 
 
-def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> RunResult:
-    """What a results file holds, as the outcome of a run.
+def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Findings:
+    """What a results file holds, judged under these tolerances.
 
     Raises:
         UsageError: It holds no observation.
     """
     from bisect_torch import analysis
-    from bisect_torch.engine.request import RunResult
     from bisect_torch.errors import UsageError
+    from bisect_torch.report.findings import Findings
     from bisect_torch.results.recalled import recalled_builds, recalled_environments
 
     observations = results.observations()
@@ -79,13 +64,17 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> RunResu
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     series = tuple(analysis.build_series(observations, [build.name for build in builds], tolerances))
-    return RunResult(
+    notes = results.problems
+    if tolerances is not None:
+        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
+    return Findings(
         builds=builds,
         environments=environments,
         series=series,
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
         observations=tuple(analysis.counted(observations)),
-        interrupted=False,
+        results=results.path,
+        notes=notes,
     )
 
 

@@ -121,8 +121,9 @@ class Run:
                 self._executor.stop(_STOP_GRACE_S)
             self._ledger.file.finish(self._manifest(ended=finished))
         self._installer.join(timeout=_STOP_GRACE_S)
-        self._tell(events.RunFinished(interrupted, time.monotonic() - begin))
-        return self._result(interrupted)
+        seconds = time.monotonic() - begin
+        self._tell(events.RunFinished(interrupted, seconds))
+        return self._result(interrupted, seconds)
 
     def _conditions(self) -> Conditions:
         request = self._request
@@ -355,7 +356,7 @@ class Run:
             "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         }
 
-    def _result(self, interrupted: bool) -> RunResult:
+    def _result(self, interrupted: bool, seconds: float) -> RunResult:
         series = self._ledger.series(self._rows())
         return RunResult(
             builds=self._request.builds,
@@ -364,4 +365,5 @@ class Run:
             transitions=tuple(found for each in series for found in analysis.transitions(each)),
             observations=self._ledger.observations,
             interrupted=interrupted,
+            seconds=seconds,
         )

@@ -157,7 +157,7 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
         yield "compare", link
     yield from _differs(before.build, after.build, findings)
     if first.between:
-        yield "untested", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
+        yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group)
 
 

@@ -24,7 +24,7 @@ _STYLES = {
     "fixed": "green",
     "appeared": "green",
 }
-_LABEL = 14
+_LABEL = 18
 
 
 def rows_of(findings: Findings) -> list[Row]:

@@ -158,7 +158,7 @@ def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
     row = series("f", "ok", "uninstallable", None, "wrong")
     between = (("2.5.0", "uninstallable: no wheel"), ("2.5.1", "not run"))
     found = only(row, transitions=[transition("broke", row, "2.4.1", "2.6.0", between=between)])
-    assert dict(found.evidence)["untested"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
+    assert dict(found.evidence)["untested between"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
 
 
 def test_an_unconfirmed_transition_says_so():
