@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import platform
 import re
 import sys
+import sysconfig
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,27 +110,32 @@ def available(options: EnvironmentOptions) -> Available:
 def choose(builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
     """The Python for each build, by the build's name; local builds bring their own and are left out.
 
-    A Python that is named is taken for all. Else one that is installed here and fits every build: the one that runs
-    this tool if it does, else the newest; else one that uv can fetch; else each build gets the best that fits it alone.
-    A build that no known Python fits is left out, too.
+    A Python that is named is taken for all. Else the one that runs this tool when it fits every build; else the newest
+    one installed here that does; else one that uv can fetch; else each build gets the best that fits it alone. A build
+    that no known Python fits is left out, too.
 
     Raises:
-        UsageError: A Python was named that fits a build's wheels in no way.
+        UsageError: What was named is no version and no interpreter.
     """
     installable = [build for build in builds if build.kind is not BuildKind.LOCAL]
     if options.python is not None:
-        return _named(options.python, installable, options)
-    known = available(options)
+        choice = Choice(options.python, named_minor(options.python), _is_installed(options.python, options))
+        return dict.fromkeys((build.name for build in installable), choice)
     limits = [set(build.pythons) for build in installable if build.pythons]
     common = set.intersection(*limits) if limits else None
+    own = own_interpreter()
+    if own is not None and (common is None or own.minor in common):
+        # Nothing else need be looked for: listing all Pythons of a machine takes seconds on some.
+        return dict.fromkeys((build.name for build in installable), Choice(own.minor, own.minor, True))
+    known = available(options)
     shared = _best(common, known)
     if shared is not None:
-        return {build.name: shared for build in installable}
+        return dict.fromkeys((build.name for build in installable), shared)
     chosen: dict[str, Choice] = {}
     for build in installable:
-        own = _best(set(build.pythons) or None, known)
-        if own is not None:
-            chosen[build.name] = own
+        best = _best(set(build.pythons) or None, known)
+        if best is not None:
+            chosen[build.name] = best
     return chosen
 
 
@@ -140,6 +148,10 @@ def resolve(request: str, options: EnvironmentOptions, *, cancel: threading.Even
     with _known_lock:
         if (request, os.environ.get("PATH")) in _known:
             return _known[request, os.environ.get("PATH")]
+    if _is_own(request):
+        own = own_interpreter()
+        assert own is not None
+        return own
     path = Path(request) if os.sep in request else _find(request, options, cancel)
     found = inspect(path)
     if found is None:
@@ -165,14 +177,14 @@ def inspect(path: Path) -> Interpreter | None:
 
 def _find(request: str, options: EnvironmentOptions, cancel: threading.Event | None) -> Path:
     uv = Uv(options, cancel)
-    found = uv.attempt(["python", "find", "--system", "--no-project", "--no-python-downloads", request])
-    if found.returncode == 0:
-        return Path(found.stdout.strip())
+    there = _look_up(request, uv)
+    if there is not None:
+        return there
     if not options.index.offline and os.environ.get("UV_PYTHON_DOWNLOADS", "").lower() not in ("never", "manual"):
         fetched = uv.attempt(["python", "install", "--no-bin", request])
-        again = uv.attempt(["python", "find", "--system", "--no-project", "--no-python-downloads", request])
-        if again.returncode == 0:
-            return Path(again.stdout.strip())
+        there = _look_up(request, uv)
+        if there is not None:
+            return there
         why = gist(fetched.stderr, limit=200)
     else:
         why = "fetching one is not allowed here"
@@ -181,6 +193,11 @@ def _find(request: str, options: EnvironmentOptions, cancel: threading.Event | N
         f"Python {request} is not installed and could not be fetched: {why}",
         hint=f"installed here: {present}; choose one with --python, or name an interpreter's path",
     )
+
+
+def _look_up(request: str, uv: Uv) -> Path | None:
+    found = uv.attempt(["python", "find", "--system", "--no-project", "--no-python-downloads", request])
+    return Path(found.stdout.strip()) if found.returncode == 0 else None
 
 
 def named_minor(request: str) -> str:
@@ -199,10 +216,23 @@ def named_minor(request: str) -> str:
     return minor_of(request)
 
 
-def _named(request: str, builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
-    minor = named_minor(request)
-    installed = os.sep in request or minor in available(options).installed
-    return dict.fromkeys((build.name for build in builds), Choice(request, minor, installed))
+def _is_installed(request: str, options: EnvironmentOptions) -> bool:
+    return os.sep in request or _is_own(request) or _look_up(request, Uv(options)) is not None
+
+
+@functools.cache
+def own_interpreter() -> Interpreter | None:
+    """The Python behind the one that runs this tool; None when no torch wheel is made for its kind."""
+    base = Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+    free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    if sys.implementation.name != "cpython" or free_threaded or not base.is_file():
+        return None
+    return Interpreter(base, platform.python_version(), platform.python_implementation(), platform.machine(), base)
+
+
+def _is_own(request: str) -> bool:
+    own = own_interpreter()
+    return own is not None and request in (own.minor, own.version)
 
 
 def check_fit(build: Build, minor: str | None) -> None:
@@ -219,11 +249,8 @@ def check_fit(build: Build, minor: str | None) -> None:
 
 
 def _best(fitting: set[str] | None, known: Available) -> Choice | None:
-    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for minors, installed in ((known.installed, True), (known.downloadable, False)):
         fit = [minor for minor in minors if fitting is None or minor in fitting]
-        if own in fit:
-            return Choice(own, own, installed)
         if fit:
             return Choice(fit[0], fit[0], installed)
     return None

@@ -74,7 +74,8 @@ def test_the_committed_locks_have_known_sizes_and_a_hint(tmp_path: Path, monkeyp
     monkeypatch.setattr(Store, "free_bytes", lambda self: 10**12)
     builds = [build for build in catalogue_builds() if build.version in ("2.4.1", "2.14.0")]
     fitting = [python for python in builds[0].pythons if python in builds[1].pythons]
-    monkeypatch.setattr(pythons, "available", lambda options: Available((), tuple(fitting)))
+    _know(monkeypatch, (), tuple(fitting))
+    monkeypatch.setattr(pythons, "own_interpreter", lambda: None)
     options = EnvironmentOptions(Store.open(tmp_path), index=IndexOptions(offline=True))
     plan = plan_environments(builds, options)
     assert plan.unknown == ()
@@ -111,7 +112,7 @@ def test_one_python_for_the_whole_range_is_preferred(
 def test_the_python_that_runs_the_tool_comes_first(
     options: EnvironmentOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _know(monkeypatch, ("3.99", OWN))
+    monkeypatch.setattr(pythons, "available", None)  # not asked for
     assert choose([_build("2.4.1", OWN, "3.99")], options)["2.4.1"].minor == OWN
 
 
