@@ -92,8 +92,7 @@ def uv_index_arguments(options: IndexOptions) -> list[str]:
         words += ["--index", url]
     for place in options.find_links:
         words += ["--find-links", place]
-    chosen = os.environ.get("UV_INDEX_STRATEGY") or read_uv_settings(os.environ).index_strategy
-    if options.extra_index_urls and not chosen:
+    if options.extra_index_urls and not _chosen_strategy():
         words += ["--index-strategy", "unsafe-best-match"]
     return [*words, "--offline"] if options.offline else words
 
@@ -172,9 +171,18 @@ def _torch_files(
     else:
         indexes = [*options.extra_index_urls, options.index_url or PYPI_SIMPLE_ENDPOINT]
     for url in indexes:
-        if not options.offline or _is_local(url):
-            files += index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        if options.offline and not _is_local(url):
+            continue
+        found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        files += found
+        if found and _chosen_strategy() == "first-index":
+            break
     return files
+
+
+def _chosen_strategy() -> str | None:
+    """How the user told uv to treat several indexes; None for not at all."""
+    return os.environ.get("UV_INDEX_STRATEGY") or read_uv_settings(os.environ).index_strategy
 
 
 def _links(place: str, timeout_s: float) -> tuple[IndexFile, ...]:
