@@ -1,4 +1,4 @@
-"""Runs the functions ``rule_…`` of programs; prints, as JSON, what each returns or the traceback with which it fails."""
+"""Runs the functions ``rule_…`` of programs; prints, as JSON, what each returns or the traceback of its failure."""
 
 import importlib.util
 import json
