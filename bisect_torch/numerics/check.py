@@ -205,10 +205,10 @@ def _python_tensor(value: Any, flat: List[Any]) -> "torch.Tensor":
     import torch
 
     if any(isinstance(item, complex) for item in flat):
-        return torch.tensor(value, dtype=torch.complex128)
+        return torch.tensor(value, dtype=torch.complex128, device="cpu")
     if any(isinstance(item, float) for item in flat):
-        return torch.tensor(value, dtype=torch.float64)
-    return torch.tensor(value)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
+    return torch.tensor(value, device="cpu")
 
 
 def _side(value: Any) -> Optional[_Side]:
@@ -230,7 +230,7 @@ def _side(value: Any) -> Optional[_Side]:
     if isinstance(value, (bool, int, complex)):
         return _Side(_python_tensor(value, [value]), stated=False)
     if isinstance(value, float):
-        return _Side(torch.tensor(value, dtype=torch.float64), stated=False, name=_precision(value))
+        return _Side(torch.tensor(value, dtype=torch.float64, device="cpu"), stated=False, name=_precision(value))
     return None
 
 

@@ -196,7 +196,7 @@ def _block(actual: "torch.Tensor", reference: "torch.Tensor", index: Index, name
     else:
         differs = (a != r) & ~(a_nan & r_nan)
     nan_mismatch = a_nan ^ r_nan
-    zero = torch.zeros((), dtype=torch.float64)
+    zero = torch.zeros((), dtype=torch.float64, device="cpu")
     largest = torch.finfo(torch.float64).max
     error = torch.where(finite, (a - r).abs(), zero).clamp(max=largest)
     magnitude = torch.where(torch.isfinite(r), r.abs(), zero).clamp(max=largest)

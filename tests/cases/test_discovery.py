@@ -57,9 +57,8 @@ def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Pat
 def test_a_command_is_one_case_that_depends_on_its_words_and_files(tmp_path: Path) -> None:
     script = tmp_path / "x.py"
     script.write_text("1\n")
-    (before,) = cases.discover(
-        [], command=["/usr/bin/python3.11", str(script), "--flag"], bad_if_output="NaN", timeout_s=5
-    )
+    words = ["/usr/bin/python3.11", str(script), "--flag"]
+    (before,) = cases.discover([], command=words, bad_if_output="NaN", timeout_s=5)
     (case,) = before.cases
     assert before.file.kind is CaseKind.COMMAND
     assert case.name == "python3"
@@ -114,7 +113,7 @@ def test_an_expression_that_cannot_be_understood_is_a_usage_error(expression: st
         cases.matching(instances("a"), expression)
 
 
-words = st.sampled_from(["bmm", "soft", "f32", "zzz"])
+names = st.sampled_from(["bmm", "soft", "f32", "zzz"])
 
 
 def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -122,7 +121,7 @@ def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(inner.map("not ({})".format), joined.map(lambda parts: "({}) {} ({})".format(*parts)))
 
 
-expressions = st.recursive(words, combined, max_leaves=6)
+expressions = st.recursive(names, combined, max_leaves=6)
 
 
 @given(expressions)

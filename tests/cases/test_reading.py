@@ -218,6 +218,7 @@ def test_neighbours_are_followed_and_hashed(tmp_path: Path) -> None:
     packaged = ["pkg/__init__.py", "pkg/other.py", "pkg/sub.py"]
     assert sorted(before.file.local_modules) == ["further.py", "late.py", "near.py", *packaged]
     assert before.file.needs_compile
+    assert cases.hidden_neighbours(tmp_path / "main.py") == (tmp_path / "json.py", tmp_path / "torch.py")
     write(tmp_path, "x = 2\n", "pkg/other.py")
     (after,) = cases.discover([tmp_path / "main.py"])
     changed = {name for name, digest in after.file.local_modules.items() if before.file.local_modules[name] != digest}

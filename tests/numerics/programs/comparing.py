@@ -201,6 +201,52 @@ def rule_sparse_results_equal_dense_references():
         assert wrong.facts["first_wrong_index"] == "[0, 1]"
 
 
+def rule_tensors_of_every_make_can_be_compared():
+    base = torch.arange(12.0).reshape(3, 4)
+    square, kept = torch.ones(4, 4), base.clone().requires_grad_()
+    with torch.inference_mode():
+        inference = base * 1
+    makes = [
+        (torch.nested.nested_tensor([base, base[:2]]), [base.double(), base[:2].double()]),
+        (base.to_mkldnn(), base.double()),
+        (torch.complex(base, base).to_sparse(), torch.complex(base, base).to(torch.complex128)),
+        ((base > 3).to_sparse(), base > 3),
+        (base.bfloat16().to_sparse_csr(), base.double()),
+        (square.to_sparse_bsr((2, 2)), square.double()),
+        (square.to_sparse_bsc((2, 2)), square.double()),
+        (torch.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,)), torch.tensor([3.0, 0.0])),
+        (base.to_sparse(1), base.double()),
+        (kept.to_sparse(), base.double()),
+        (torch.nn.Parameter(base), base.double()),
+        (inference, base.double()),
+        (torch.complex(base, base).conj().imag, -base.double()),
+        (torch.linalg.qr(base), tuple(torch.linalg.qr(base.double()))),
+        (base.shape, (3, 4)),
+        (base.dtype, torch.float32),
+        (torch.quantize_per_tensor(base, 0.1, 0, torch.qint32).t(), base.double().t()),
+    ]
+    if hasattr(base, "refine_names"):
+        makes.append((base.refine_names("a", "b"), base.double()))
+    for actual, reference in makes:
+        result = check(actual, reference)
+        assert result, (actual, result)
+        assert result.facts["digest"] is not None
+
+
+def rule_the_authors_defaults_do_not_reach_into_a_check():
+    actual, reference = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float16)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert check((actual, 1.5, 2), (reference, 1.5, 2))
+        assert check(actual, [1.0, 2.5]).facts["wrong_elements"] == 1
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+
+
 def rule_large_sparse_results_are_compared_by_their_parts():
     shape = (1 << 20, 1 << 20)
     one, other = (torch.sparse_coo_tensor(torch.tensor([[5], [7]]), torch.tensor([v]), shape) for v in (1.0, 2.0))

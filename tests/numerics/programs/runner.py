@@ -1,28 +1,32 @@
-"""Runs the functions ``rule_…`` of a program and prints, as JSON, the traceback of each that fails."""
+"""Runs the functions ``rule_…`` of programs; prints, as JSON, what each returns or the traceback of its failure."""
 
 import importlib.util
 import json
+import os
 import sys
 import traceback
 import warnings
 
 
 def main():
-    root, path = sys.argv[1:]
+    root, *paths = sys.argv[1:]
     sys.path.insert(0, root)
     warnings.simplefilter("ignore")
+    print(json.dumps({os.path.basename(path)[: -len(".py")]: outcomes(path) for path in paths}))
+
+
+def outcomes(path):
     spec = importlib.util.spec_from_file_location("program", path)
     program = importlib.util.module_from_spec(spec)
-    sys.modules["program"] = program
     spec.loader.exec_module(program)
-    outcome = {}
+    found = {}
     for name, rule in list(vars(program).items()):
         if name.startswith("rule_"):
             try:
-                outcome[name] = rule()
+                found[name] = rule()
             except BaseException:  # noqa: BLE001 - every failure is reported
-                outcome[name] = {"failed": traceback.format_exc()}
-    print(json.dumps(outcome))
+                found[name] = {"failed": traceback.format_exc()}
+    return found
 
 
 main()
