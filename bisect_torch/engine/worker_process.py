@@ -182,7 +182,9 @@ class WorkerProcess:
             hello = self._receive(bytes(16))
         except (WorkerLostError, ProtocolError) as problem:
             self._failure = f"the worker did not start: {problem}"
-            if self._process.poll() not in _KILLED_FROM_OUTSIDE:
+            if self._process.poll() is None:
+                self._failure = f"the worker was not ready after {_START_LIMIT_S:.0f} s"
+            elif self._process.poll() not in _KILLED_FROM_OUTSIDE:
                 self._broken = self._failure
             return
         self._connection.settimeout(None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.environments.failures import EnvironmentBroken
+from bisect_torch.environments.options import DEFAULT_BACKEND
 from bisect_torch.environments.variables import clean_environment_variables
 from bisect_torch.errors import InfrastructureError, Interrupted
 from bisect_torch.model import Build, Environment
@@ -80,6 +83,24 @@ def check_identity(build: Build, answer: dict[str, Any]) -> None:
         raise EnvironmentBroken(
             f"wrong commit inside: torch {build.version} was built from {build.git_commit[:12]}, imported {commit[:12]}"
         )
+
+
+def check_backend(backend: str, answer: dict[str, Any]) -> str:
+    """Whether the torch that was imported is of the backend that was asked for; the backend that it is of.
+
+    Raises:
+        EnvironmentBroken: It is another one: the index fell back to what it had.
+    """
+    found = str(answer["torch"]).partition("+")[2]
+    if backend == DEFAULT_BACKEND:
+        return backend
+    if backend == "auto":
+        return found or "cpu"
+    # Wheels for macOS and old ones for aarch64 have no local part, and just one backend.
+    marked = bool(found) or (sys.platform == "linux" and platform.machine() == "x86_64")
+    if marked and found != backend:
+        raise EnvironmentBroken(f"wrong backend inside: asked for {backend}, imported torch {answer['torch']}")
+    return backend
 
 
 def _same_commit(one: str, other: str) -> bool:

@@ -66,7 +66,7 @@ def ensure(
     build: Build,
     options: EnvironmentOptions,
     *,
-    progress: Progress,
+    progress: Progress = lambda event: None,
     cancel: threading.Event | None = None,
     python: str | None = None,
 ) -> tuple[Environment, bool]:
@@ -106,15 +106,27 @@ def ensure(
     return environment, False
 
 
+_SWEPT_FOR_S = 60.0
+_swept: dict[Path, float] = {}
+"""Environments that a plan of this process found unchanged, and when: :func:`ensure` need not look again so soon."""
+
+
 def check_present(want: Wanted) -> Environment | None:
     """The environment if it is there and unchanged. Looks only; a changed one is dealt with when it is asked for."""
     environment, _ = stamp.sweep(want.root)
-    return None if environment is None else replace(environment, build=want.build)
+    if environment is None:
+        return None
+    _swept[want.root] = time.monotonic()
+    return replace(environment, build=want.build)
 
 
 def _present(want: Wanted, progress: Progress, cancel: threading.Event | None) -> Environment | None:
     if not want.root.exists():
         return None
+    if time.monotonic() - _swept.pop(want.root, -_SWEPT_FOR_S) < _SWEPT_FOR_S:
+        found = stamp.read(want.root)
+        if found is not None:
+            return replace(found.environment, build=want.build)
     environment, changes = stamp.sweep(want.root)
     if environment is not None:
         return replace(environment, build=want.build)
@@ -205,7 +217,7 @@ def _environment(want: Wanted, root: Path, answer: dict[str, Any]) -> Environmen
         torch_version=str(answer["torch"]),
         git_commit=answer["git_commit"],
         cuda=answer["cuda"],
-        backend=want.options.backend,
+        backend=control.check_backend(want.options.backend, answer),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -182,16 +183,26 @@ def _find(request: str, options: EnvironmentOptions, cancel: threading.Event | N
     )
 
 
-def _named(request: str, builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
+def named_minor(request: str) -> str:
+    """The minor version behind ``--python``.
+
+    Raises:
+        UsageError: It is no version and no interpreter.
+    """
     if os.sep in request:
         interpreter = inspect(Path(request))
         if interpreter is None:
             raise UsageError(f"--python {request}: not a Python interpreter that can be started")
-        choice = Choice(request, interpreter.minor, True)
-    else:
-        minor = minor_of(request)
-        choice = Choice(request, minor, minor in available(options).installed)
-    return {build.name: choice for build in builds}
+        return interpreter.minor
+    if not re.fullmatch(r"3\.\d+(\.\d+)?", request):
+        raise UsageError(f"--python {request}: not a version such as 3.12, and not the path of an interpreter")
+    return minor_of(request)
+
+
+def _named(request: str, builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
+    minor = named_minor(request)
+    installed = os.sep in request or minor in available(options).installed
+    return dict.fromkeys((build.name for build in builds), Choice(request, minor, installed))
 
 
 def check_fit(build: Build, minor: str | None) -> None:

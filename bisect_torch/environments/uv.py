@@ -6,7 +6,8 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.environments.failures import TransientFailure, classify
@@ -17,6 +18,7 @@ from bisect_torch.releases.index import (
     BACKEND_INDEX_BASE,
     BACKEND_INDEX_VARIABLE,
     backend_index_url,
+    effective_options,
     uv_index_arguments,
 )
 
@@ -79,7 +81,10 @@ class Uv:
 
     def source_arguments(self, build: Build) -> list[str]:
         """Where a build and its company come from: the indexes, and the backend's own for what belongs to torch."""
-        arguments = uv_index_arguments(self.options.index)
+        index = effective_options(self.options.index)
+        # uv does not run where the user does.
+        index = replace(index, find_links=tuple(_absolute(place) for place in index.find_links))
+        arguments = uv_index_arguments(index)
         backend = self.options.backend
         if backend == DEFAULT_BACKEND:
             return arguments
@@ -146,3 +151,7 @@ class Uv:
         """Remove the cache entries of packages, so that they are downloaded anew."""
         if packages:
             self.run(["cache", "clean", "--quiet", *packages], "cleaning the cache")
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else str(Path(place).expanduser().absolute())

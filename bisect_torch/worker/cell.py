@@ -9,6 +9,7 @@ import contextlib
 import faulthandler
 import gc
 import hashlib
+import itertools
 import json
 import os
 import socket
@@ -226,10 +227,16 @@ def circumstances(facts: Dict[str, Any], file: str, known: int) -> None:
     torch = sys.modules.get("torch")
     with contextlib.suppress(AttributeError, RuntimeError):
         facts["threads"] = torch.get_num_threads()  # type: ignore[union-attr]
-    facts["local_modules"] = json.dumps(local_modules(file, list(sys.modules.values())[known:]), sort_keys=True)
+    facts["local_modules"] = json.dumps(local_modules(file, _newest_modules(known)), sort_keys=True)
     with contextlib.suppress(AttributeError, RuntimeError):
         if torch is not None and torch.cuda.is_initialized():
             facts["peak_device_bytes"] = int(torch.cuda.max_memory_allocated())
+
+
+def _newest_modules(known: int) -> List[ModuleType]:
+    # From the end, so that a fork does not touch (and copy the memory of) the thousands of modules before.
+    newest = itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - known))
+    return [sys.modules[name] for name in list(newest)]
 
 
 def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:

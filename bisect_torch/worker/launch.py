@@ -14,7 +14,7 @@ import socket
 import stat
 import tempfile
 import traceback
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Callable, Dict, Optional, Sequence
 
 from bisect_torch.worker import system
 
@@ -177,22 +177,13 @@ def execute(argv: Sequence[str], variables: Dict[str, str], keep: Sequence[int] 
 
 def remove_folder(folder: str) -> None:
     """Remove a folder and all in it, also where the cell has taken the right to write."""
-
-    def make_writable(_: Any, path: str, __: Any) -> None:
-        parent = os.path.dirname(path)
-        for each in (parent, path):
-            try:
-                os.chmod(each, stat.S_IRWXU)
-            except OSError:
-                return
-        _remove(path)
-
-    shutil.rmtree(folder, onerror=make_writable)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    with contextlib.suppress(OSError):
+        shutil.rmtree(folder)
+        return
+    with contextlib.suppress(OSError):
+        os.chmod(folder, stat.S_IRWXU)
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            with contextlib.suppress(OSError):
+                os.chmod(os.path.join(parent, name), stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -206,6 +206,12 @@ def test_answers_are_kept_for_ten_minutes(server: FakeIndex, tmp_path: Path) -> 
         assert len(server.requested("/simple/torch/")) == before + 1
 
 
+def test_a_cache_that_cannot_be_written_costs_nothing_else(server: FakeIndex, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert builds_at(server, cache_dir=blocked / "cache") == builds_at(server)
+
+
 def _make_old(path: Path) -> None:
     os.utime(path, (time.time() - 601, time.time() - 601))
 

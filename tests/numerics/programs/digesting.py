@@ -121,15 +121,19 @@ def rule_inputs_depend_on_seed_and_place_only():
 
 def rule_inputs_are_spread_as_they_say():
     even = uniform(1 << 18, seed=3).double()
-    assert -1 <= even.min() < -0.9999 and 0.9999 < even.max() < 1
-    assert abs(even.mean()) < 0.005 and abs(even.var() - 1 / 3) < 0.005
+    assert -1 <= even.min() < -0.9999
+    assert 0.9999 < even.max() < 1
+    assert abs(even.mean()) < 0.005
+    assert abs(even.var() - 1 / 3) < 0.005
     # Neighbours and distant places are not correlated: 5 sigma of 2**18 products of variance 1/9.
     for lag in (1, 2, 64, 1 << 16):
         assert abs((even[lag:] * even[:-lag]).mean()) < 5 / 3 / 2**9, lag
     other = uniform(1 << 18, seed=4).double()
     assert abs((even * other).mean()) < 5 / 3 / 2**9
     bell = normal(1 << 18, seed=3).double()
-    assert abs(bell.mean()) < 0.01 and abs(bell.var() - 1) < 0.01 and bell.abs().max() < 3.47
+    assert abs(bell.mean()) < 0.01
+    assert abs(bell.var() - 1) < 0.01
+    assert bell.abs().max() < 3.47
     counts = torch.bincount(integers(70_000, seed=9, low=0, high=7), minlength=7)
     assert ((counts - 10_000).abs() < 500).all(), counts
 
