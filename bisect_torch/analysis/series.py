@@ -32,6 +32,11 @@ class Cell:
         return tuple(pair for pair in self.repeats if pair[1].verdict.judged)
 
     @property
+    def forked(self) -> bool:
+        """Whether it is a cell that runs in forks of a worker."""
+        return any(o.isolation == Isolation.FORK.value for o, _ in self.repeats)
+
+    @property
     def exit_crash_to_confirm(self) -> bool:
         """Right in forks, and the only interpreter with full teardown crashed at its exit: one more of those tells."""
         crash = _exit_crash(self.judged)
