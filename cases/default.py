@@ -157,7 +157,7 @@ def group_norm(device):
 
 @case
 def cross_entropy(device):
-    scores, classes = 4 * numbers(device, "float32", 30, 11), integers((30,), seed=1, high=11)
+    scores, classes = 4 * numbers(device, "float32", 30, 11), integers((30,), seed=2, high=11)
     for smoothing in (0.0, 0.1):
         expected = by_hand.cross_entropy(exact(scores), classes, smoothing, ignored=3)
         actual = F.cross_entropy(scores, classes.to(device), ignore_index=3, label_smoothing=smoothing)
@@ -265,16 +265,16 @@ def sort_and_argmax(device):
 @case
 def gather_and_scatter(device):
     for dtype in ("float32", "int64"):
-        x, places = numbers(device, dtype, 12, 9), integers((12, 5), seed=1, high=9)
+        x, places = numbers(device, dtype, 12, 9), integers((12, 9), seed=1, high=9)
         plain = exact(x)
-        picked, summed = torch.zeros(12, 5, dtype=plain.dtype), torch.zeros(12, 9, dtype=plain.dtype)
+        picked, summed = torch.zeros_like(plain), torch.zeros_like(plain)
         for row, columns in enumerate(places.tolist()):
             for column, place in enumerate(columns):
                 picked[row, column] = plain[row, place]
                 summed[row, place] += plain[row, column]
         actual = {"gather": x.gather(1, places.to(device))}
-        actual["scatter_add"] = torch.zeros_like(x).scatter_add(1, places.to(device), x[:, :5])
-        check({dtype: actual}, reference={dtype: {"gather": picked, "scatter_add": summed}}, k=5)
+        actual["scatter_add"] = torch.zeros_like(x).scatter_add(1, places.to(device), x)
+        check({dtype: actual}, reference={dtype: {"gather": picked, "scatter_add": summed}}, k=9)
 
 
 @case

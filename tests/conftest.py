@@ -28,8 +28,8 @@ def process_state_is_left_alone() -> Iterator[None]:
 def real_torch() -> Mapping[str, Path]:
     """Version to interpreter, for two real releases.
 
-    They are built by the tool in its own store (``BISECT_TORCH_STORE`` or the user's), so that a second run of the tests
-    finds them there. ``BISECT_TORCH_TEST_PYTHONS="2.4.1=/path/to/python,…"`` names ready interpreters instead.
+    They are built by the tool in its own store (``BISECT_TORCH_STORE`` or the user's), so that a second run of the
+    tests finds them there. ``BISECT_TORCH_TEST_PYTHONS="2.4.1=/path/to/python,…"`` names ready interpreters instead.
     """
     named = os.environ.get("BISECT_TORCH_TEST_PYTHONS")
     if named:

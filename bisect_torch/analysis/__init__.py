@@ -3,7 +3,7 @@
 from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.analysis.series import build_series
+from bisect_torch.analysis.series import build_series, counted
 from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Wanted",
     "build_series",
     "confirmed",
+    "counted",
     "flaky_repeats",
     "fold",
     "judge",

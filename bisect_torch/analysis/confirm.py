@@ -21,14 +21,17 @@ class Confirmation:
         base_repeats: Repeats of every cell in the first pass (``--repeat``).
         lost_repeats: Repeats of one cell that may come to nothing (worker lost, environment broken) before it is left
             unconfirmed.
-        budget_s: Cell seconds that all further repeats together may take, with those that have run; None for no bound.
-            What does not fit is left unconfirmed, flaky cases first.
+        budget_s: Seconds that all further repeats may take one after another, with those that have run; None for no
+            bound. What does not fit is left unconfirmed, flaky cases first.
+        own_process_s: Seconds that a repeat in an interpreter of its own takes besides the case: importing torch from
+            bytecode was measured at 2 s, full teardown at 0.85 s.
     """
 
     false_transition: float = 1e-4
     base_repeats: int = 1
     lost_repeats: int = 3
     budget_s: float | None = None
+    own_process_s: float = 2.85
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,11 @@ class _Need:
     reason: str
     priority: int
 
-    @property
-    def seconds(self) -> float:
-        """Of one repeat."""
-        return max((o.elapsed_s or o.timeout_s or 0.0 for o, _ in self.cell.judged), default=0.0)
+    def seconds(self, settings: Confirmation) -> float:
+        """How long its repeats will take, one after another."""
+        once = max((o.elapsed_s or o.timeout_s or 0.0 for o, _ in self.cell.judged), default=0.0)
+        processes = self.own if self.cell.forked else self.own + self.forks
+        return once * (self.forks + self.own) + settings.own_process_s * processes
 
 
 def flaky_repeats(builds: int, false_transition: float) -> int:
@@ -162,14 +166,14 @@ def _within_budget(
         yield from needs
         return
     spent = sum(
-        o.elapsed_s or 0.0
+        (o.elapsed_s or 0.0) + (settings.own_process_s if o.isolation == Isolation.PROCESS.value else 0.0)
         for by_build in cells.values()
         for cell in by_build.values()
         for o, _ in cell.repeats
         if o.repeat >= settings.base_repeats
     )
     for need in needs:
-        seconds = need.seconds * (need.forks + need.own)
+        seconds = need.seconds(settings)
         if spent + seconds <= settings.budget_s:
             spent += seconds
             yield need
@@ -177,8 +181,7 @@ def _within_budget(
 
 def _repeats(need: _Need) -> Iterator[Wanted]:
     taken = {o.repeat for o, _ in need.cell.repeats}
-    forked = any(o.isolation == Isolation.FORK.value for o, _ in need.cell.repeats)
-    usual = Isolation.FORK if forked else Isolation.PROCESS
+    usual = Isolation.FORK if need.cell.forked else Isolation.PROCESS
     repeat = 0
     for isolation in [usual] * need.forks + [Isolation.PROCESS] * need.own:
         while repeat in taken:

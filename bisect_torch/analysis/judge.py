@@ -11,6 +11,7 @@ from bisect_torch.model import Judgement, Observation, Outcome, Verdict
 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
+_BAD_OUTPUT = "output matches "
 _SKIP_STATUS = 125
 _CANNOT_START = frozenset({126, 127})
 
@@ -38,13 +39,13 @@ def judge(observation: Observation, tolerances: Tolerances | None = None) -> Jud
     if outcome is Outcome.RETURNED:
         return _returned(observation, tolerances)
     if outcome is Outcome.RAISED:
-        return _raised(observation)
+        return _raised(observation, tolerances)
     if outcome is Outcome.EXITED:
         return _exited(observation)
     if outcome is Outcome.SIGNALLED:
         return _crash(observation, observation.signal or "signal")
     verdict = Verdict.TIMEOUT if outcome is Outcome.TIMED_OUT else Verdict.OOM
-    return Judgement(verdict, verdict.value, detail=_detail(observation), reason=observation.reason or "")
+    return Judgement(verdict, verdict.value, detail=_detail_with_phase(observation), reason=observation.reason or "")
 
 
 _PLAIN = {
@@ -60,6 +61,8 @@ def _returned(observation: Observation, tolerances: Tolerances | None) -> Judgem
         return _crash(observation, observation.signal)  # the exit status outranks the result
     if observation.exit_code:
         return _crash(observation, f"exit {observation.exit_code}")
+    if observation.returned_false:
+        return _failed_by_the_case(observation, tolerances, Judgement(Verdict.WRONG, "wrong", detail="returned False"))
     why = _why_wrong_at_any_tolerance(observation)
     if why is None and tolerances is not None and observation.error_bins is not None:
         return _rejudged(observation, tolerances)
@@ -77,8 +80,6 @@ def _wrong(observation: Observation, why: str) -> Judgement:
 
 
 def _why_wrong_at_any_tolerance(observation: Observation) -> str | None:
-    if observation.returned_false:
-        return "returned False"
     if observation.mismatch:
         return normalise(observation.mismatch)
     if observation.nan_mismatches:
@@ -105,14 +106,32 @@ def _rejudged(observation: Observation, tolerances: Tolerances) -> Judgement:
     return Judgement(Verdict.UNDECIDABLE, "undecidable", reason="the stored histogram of errors leaves it open")
 
 
-def _raised(observation: Observation) -> Judgement:
+def _failed_by_the_case(observation: Observation, tolerances: Tolerances | None, wrong: Judgement) -> Judgement:
+    """A case that asserted, or returned False, has said itself that it is wrong.
+
+    Under new tolerances that stands, unless it may have said so because of its own ``check``, as in
+    ``assert check(...)``, and that check is right now: what the case would have gone on to do is not known.
+    """
+    beyond = _why_wrong_at_any_tolerance(observation) is None and _beyond_criterion(observation)
+    if tolerances is None or not observation.checks or not beyond or observation.error_bins is None:
+        return wrong
+    if _rejudged(observation, tolerances).verdict is Verdict.WRONG:
+        return wrong
+    reason = "the case failed on its own check, which these tolerances may let pass"
+    return Judgement(Verdict.UNDECIDABLE, "undecidable", reason=reason)
+
+
+def _raised(observation: Observation, tolerances: Tolerances | None) -> Judgement:
     if observation.error_type == "SystemExit":
         return _exited(observation)
     broken = _not_torchs_fault(observation)
     if broken is not None:
         return broken
+    if _output_is_bad(observation):
+        return _wrong(observation, normalise(observation.mismatch or ""))
     if _asserted(observation):
-        return Judgement(Verdict.WRONG, "wrong", detail=_detail(observation))
+        wrong = Judgement(Verdict.WRONG, "wrong", detail=_detail(observation))
+        return _failed_by_the_case(observation, tolerances, wrong)
     root = observation.root_type or observation.error_type or "Exception"
     absent = observation.absent_name is not None
     return Judgement(Verdict.ERROR, f"error:{root}", detail=_detail(observation), api_absent=absent)
@@ -141,6 +160,11 @@ def _asserted(observation: Observation) -> bool:
     )
 
 
+def _output_is_bad(observation: Observation) -> bool:
+    """``--bad-if-output`` says what the symptom looks like; it counts however the program ended, short of a crash."""
+    return (observation.mismatch or "").startswith(_BAD_OUTPUT)
+
+
 def _exited(observation: Observation) -> Judgement:
     by_exception = observation.error_type == "SystemExit"
     status = observation.exit_code
@@ -148,6 +172,8 @@ def _exited(observation: Observation) -> Judgement:
         status = 1 if by_exception else 0
     if observation.phase == "exit":
         return _crash(observation, f"exit {status}")
+    if _output_is_bad(observation):
+        return _wrong(observation, normalise(observation.mismatch or ""))
     if status == 0:
         if not by_exception:
             return _crash(observation, "exit 0", reason="left without a result")
@@ -160,9 +186,13 @@ def _exited(observation: Observation) -> Judgement:
 
 
 def _crash(observation: Observation, how: str, reason: str = "") -> Judgement:
-    at_exit = "at exit" if observation.phase == "exit" else ""
-    detail = " ".join(part for part in (at_exit, _detail(observation)) if part)
+    detail = _detail_with_phase(observation)
     return Judgement(Verdict.CRASH, f"crash:{how}", detail=detail, reason=observation.reason or reason)
+
+
+def _detail_with_phase(observation: Observation) -> str:
+    at_exit = "at exit" if observation.phase == "exit" else ""
+    return " ".join(part for part in (at_exit, _detail(observation)) if part)
 
 
 def _detail(observation: Observation) -> str:

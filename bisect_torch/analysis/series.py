@@ -17,6 +17,7 @@ _WORST_FIRST = (
     Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM, Verdict.ERROR, Verdict.WRONG, Verdict.OK,
     Verdict.BROKEN, Verdict.UNINSTALLABLE, Verdict.SKIP, Verdict.INFRA, Verdict.UNDECIDABLE,
 )  # fmt: skip
+_AT_EXIT = frozenset({Verdict.CRASH, Verdict.TIMEOUT})
 _OWN_PROCESS_TO_TELL = 2
 
 
@@ -29,6 +30,11 @@ class Cell:
     @property
     def judged(self) -> tuple[tuple[Observation, Judgement], ...]:
         return tuple(pair for pair in self.repeats if pair[1].verdict.judged)
+
+    @property
+    def forked(self) -> bool:
+        """Whether it is a cell that runs in forks of a worker."""
+        return any(o.isolation == Isolation.FORK.value for o, _ in self.repeats)
 
     @property
     def exit_crash_to_confirm(self) -> bool:
@@ -69,12 +75,12 @@ def _own(judged: Sequence[tuple[Observation, Judgement]]) -> list[Judgement]:
 
 
 def _exit_crash(judged: Sequence[tuple[Observation, Judgement]]) -> Judgement | None:
-    """The crash that every interpreter with full teardown gave at its exit while every fork gave one other answer."""
+    """The crash or hang at exit of every interpreter with full teardown, where every fork gave one other answer."""
     own = [(o, j) for o, j in judged if o.isolation == Isolation.PROCESS.value]
     forked = {j.signature for o, j in judged if o.isolation != Isolation.PROCESS.value}
     if not own or len(forked) != 1 or len({j.signature for _, j in own}) != 1:
         return None
-    if any(j.verdict is not Verdict.CRASH or o.phase != "exit" for o, j in own) or own[0][1].signature in forked:
+    if any(j.verdict not in _AT_EXIT or o.phase != "exit" for o, j in own) or own[0][1].signature in forked:
         return None
     return own[0][1]
 
@@ -119,10 +125,10 @@ def collect(
 ) -> Mapping[Row, Mapping[str, Cell]]:
     """Row to build name to cell.
 
-    Results may hold several generations of a row: the case file was edited, an environment was locked anew. Only one
-    generation may stand in a series, or a change of the case would read as a change of torch. So of a row only
-    observations of the case file as it was in the newest one count, and of a cell only those with its newest key. Of
-    several runs of the same repeat of a cell, the newest counts.
+    Results may hold several generations of a row: the case file was edited, an environment was locked anew, another
+    machine had a turn. Only one generation may stand in a series, or that would read as a change of torch. So of a row
+    only observations with the case file, machine class and device of the newest one count, and of a cell only those
+    with its newest key. Of several runs of the same repeat of a cell, the newest counts.
     """
     by_row: dict[Row, list[Observation]] = defaultdict(list)
     for observation in observations:
@@ -131,16 +137,27 @@ def collect(
     return {row: _cells(each, tolerances) for row, each in by_row.items()}
 
 
+def counted(observations: Iterable[Observation], *, keys: Container[str] | None = None) -> list[Observation]:
+    """The observations that stand in a series, without those of older generations (see :func:`collect`)."""
+    rows = collect(observations, keys=keys).values()
+    return [observation for cells in rows for cell in cells.values() for observation, _ in cell.repeats]
+
+
 def _cells(observations: list[Observation], tolerances: Tolerances | None) -> dict[str, Cell]:
     ordered = sorted(observations, key=lambda o: o.started_at or "")  # stable: the order of recording decides ties
-    current = ordered[-1].case_file_hash
-    newest_key = {o.build_name: o.key for o in ordered if o.case_file_hash == current}
+    generation = _generation(ordered[-1])
+    current = [o for o in ordered if _generation(o) == generation]
+    newest_key = {o.build_name: o.key for o in current}
     repeats: dict[str, dict[int, Observation]] = defaultdict(dict)
-    for o in ordered:
-        if o.case_file_hash == current and o.key == newest_key[o.build_name]:
+    for o in current:
+        if o.key == newest_key[o.build_name]:
             repeats[o.build_name].pop(o.repeat, None)
             repeats[o.build_name][o.repeat] = o
     return {
         build: Cell(tuple((o, judge(o, tolerances)) for o in by_repeat.values()))
         for build, by_repeat in repeats.items()
     }
+
+
+def _generation(observation: Observation) -> tuple[str | None, ...]:
+    return observation.case_file_hash, observation.machine, observation.device_name, observation.driver

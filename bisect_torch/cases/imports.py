@@ -65,6 +65,17 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
+def hidden_neighbours(path: Path) -> tuple[Path, ...]:
+    """Neighbours that a file seems to import but never gets: torch or the standard library has a module of that name.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    names = {name.split(".")[0] for name in _imported_names(path.parent, path, parse(path, read_bytes(path)))}
+    beside = (path.parent / f"{name}.py" for name in sorted(names & _NEVER_LOCAL))
+    return tuple(file for file in beside if file.is_file() and file != path)
+
+
 def _imported_files(folder: Path, file: Path, module: ast.Module) -> Iterator[Path]:
     for name in _imported_names(folder, file, module):
         words = name.split(".")

@@ -111,6 +111,8 @@ def _refuse_large(op: ast.operator, left: Any, right: Any) -> None:
         bits = left.bit_length() if isinstance(left, int) else 64
         if abs(right) * (bits if isinstance(op, ast.Pow) else 1) > _MOST_BITS:
             raise NotLiteral("too large")
+    if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
+        raise NotLiteral("formatting")
     if isinstance(op, ast.Mult):
         for side, other in ((left, right), (right, left)):
             if isinstance(side, (str, list, tuple)) and isinstance(other, int) and len(side) * other > _MOST_ITEMS:

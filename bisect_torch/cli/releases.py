@@ -92,7 +92,10 @@ def command(args: argparse.Namespace) -> int:
     """Print the list on stdout."""
     from bisect_torch.releases.catalogue import load_catalogue
     from bisect_torch.releases.choosing import choose_builds
+    from bisect_torch.releases.platforms import python_of
 
+    if args.python is not None:
+        args.python = python_of(args.python)
     builds = choose_builds(
         selection(args),
         index_options(args),

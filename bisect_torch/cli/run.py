@@ -93,8 +93,9 @@ def command(args: argparse.Namespace) -> int:
         sys.stderr.write("".join(f"{line}\n" for line in plan_lines))
     with _signals_interrupt(), open_report(quiet=args.quiet) as observe:
         result = Run(request, observe).execute()
-    print_findings(findings_of(request, result), as_json=args.json)
-    return exit_code(result)
+    findings = findings_of(request, result)
+    print_findings(findings, as_json=args.json)
+    return findings.exit_code
 
 
 def build_request(args: argparse.Namespace) -> RunRequest:
@@ -175,6 +176,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         results=request.results,
         continue_with=shlex.join(["bisect-torch", *request.command_line]),
         interrupted=result.interrupted,
+        seconds=result.seconds,
         notes=request.plan.notes,
     )
 
@@ -192,21 +194,6 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
     from bisect_torch.report.terminal import print_lines, width_for
 
     print_lines(summary(findings, width_for(sys.stdout)))
-
-
-def exit_code(result: RunResult) -> int:
-    """0 all good at the newest build, 1 something is bad there, 3 something could not be judged there."""
-    from bisect_torch.model import Verdict
-
-    if result.interrupted:
-        return 130
-    newest = [series.points[-1] for series in result.series if series.points]
-    verdicts = [point.judgement.verdict for point in newest if point is not None]
-    if any(verdict.bad for verdict in verdicts):
-        return 1
-    if len(verdicts) < len(newest) or not verdicts:
-        return 3
-    return 3 if any(not verdict.judged and verdict is not Verdict.SKIP for verdict in verdicts) else 0
 
 
 def _plan_lines(request: RunRequest) -> list[str]:

@@ -189,9 +189,13 @@ class Ledger:
         builds = [build.name for build in self._request.builds]
         return tuple(analysis.build_series(self.observations, builds, rows=list(rows)))
 
-    def confirmations(self) -> list[CellRun]:
-        """Further repeats that are wanted before any transition may be printed."""
-        settings = analysis.Confirmation(base_repeats=self._request.repeats)
+    def confirmations(self, budget_s: float | None) -> list[CellRun]:
+        """Further repeats that are wanted before any transition may be printed.
+
+        Args:
+            budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
+        """
+        settings = analysis.Confirmation(base_repeats=self._request.repeats, budget_s=budget_s)
         builds = [build.name for build in self._request.builds]
         runs = []
         for wanted in analysis.wanted_repeats(self.observations, builds, confirmation=settings):

@@ -62,3 +62,4 @@ class RunResult:
     transitions: tuple[Transition, ...]
     observations: tuple[Observation, ...]
     interrupted: bool
+    seconds: float

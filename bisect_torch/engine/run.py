@@ -27,6 +27,9 @@ from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
 from bisect_torch.shipped import tool_version
 
+CONFIRMING_S = 1800.0
+"""Cell seconds that confirming may take before what is left is named instead of run."""
+
 _STOP_GRACE_S = 1.0
 
 
@@ -121,8 +124,9 @@ class Run:
                 self._executor.stop(_STOP_GRACE_S)
             self._ledger.file.finish(self._manifest(ended=finished))
         self._installer.join(timeout=_STOP_GRACE_S)
-        self._tell(events.RunFinished(interrupted, time.monotonic() - begin))
-        return self._result(interrupted)
+        seconds = time.monotonic() - begin
+        self._tell(events.RunFinished(interrupted, seconds))
+        return self._result(interrupted, seconds)
 
     def _conditions(self) -> Conditions:
         request = self._request
@@ -142,8 +146,11 @@ class Run:
         if self._installing or self._pending or self._expanding:
             return False
         failed = {failure.build.name for failure in self._failures}
-        wanted = [run for run in self._ledger.confirmations() if run.build.name not in failed]
+        wanted = [run for run in self._ledger.confirmations(CONFIRMING_S) if run.build.name not in failed]
         if not wanted:
+            left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
+            if left:
+                self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
             return True
         absent = {run.build.name: run.build for run in wanted if run.build.name not in self._environments}
         if absent:  # every cell of theirs was kept from earlier runs, so that nothing has needed them until now
@@ -228,6 +235,9 @@ class Run:
         environment = message.environment
         self._environments[message.build.name] = environment
         self._tell(message)
+        lock = self._planned[message.build.name].lock
+        packages = "".join(f"{name}=={version}\n" for name, version in sorted(environment.packages.items()))
+        self._ledger.file.add_lock(environment.lock_hash, lock.read_text() if lock is not None else packages)
         if self._ledger.know(environment):
             self._tell_kept(self._ledger.recall(self._ledger.cells([message.build], self._rows())))
         unread = [item for item in self._request.discovered if item.file.path not in self._instances]
@@ -355,7 +365,7 @@ class Run:
             "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         }
 
-    def _result(self, interrupted: bool) -> RunResult:
+    def _result(self, interrupted: bool, seconds: float) -> RunResult:
         series = self._ledger.series(self._rows())
         return RunResult(
             builds=self._request.builds,
@@ -364,4 +374,5 @@ class Run:
             transitions=tuple(found for each in series for found in analysis.transitions(each)),
             observations=self._ledger.observations,
             interrupted=interrupted,
+            seconds=seconds,
         )

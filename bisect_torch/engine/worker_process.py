@@ -1,10 +1,12 @@
 """The orchestrator's end of a worker: start it, ask it for cells, end it.
 
-A worker supervises its own cells. When it dies itself, the cell that was running is lost, which says nothing about torch.
+A worker supervises its own cells. When it dies itself, the cell that was running is lost, which says nothing about
+torch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -18,7 +20,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Environment, Isolation, Scalar
@@ -29,6 +31,8 @@ Stage = Literal["none", "eager", "compile"]
 
 _MARK = "BISECT_TORCH_WORKER"
 _GRACE_S = 1.5
+_START_LIMIT_S = 600.0
+_KILLED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
 _SWEEP_S = 5.0
 
 
@@ -94,7 +98,7 @@ class CaseFileError(BisectTorchError):
         self.facts = facts
 
 
-class WorkerLost(InfrastructureError):
+class WorkerLostError(InfrastructureError):
     """The worker died. Says nothing about torch."""
 
 
@@ -113,6 +117,7 @@ class WorkerProcess:
         self._closing = threading.Lock()
         self._closed = False
         self._failure = ""
+        self._broken = ""
 
     @classmethod
     def start(
@@ -172,11 +177,17 @@ class WorkerProcess:
         return worker
 
     def _greet(self) -> None:
+        self._connection.settimeout(_START_LIMIT_S)
         try:
             hello = self._receive(bytes(16))
-        except (WorkerLost, ProtocolError) as problem:
+        except (WorkerLostError, ProtocolError) as problem:
             self._failure = f"the worker did not start: {problem}"
+            if self._process.poll() is None:
+                self._failure = f"the worker was not ready after {_START_LIMIT_S:.0f} s"
+            elif self._process.poll() not in _KILLED_FROM_OUTSIDE:
+                self._broken = self._failure
             return
+        self._connection.settimeout(None)
         if hello["protocol"] != VERSION:
             self._failure = f"the staged worker speaks protocol {hello['protocol']}, this is {VERSION}"
 
@@ -185,7 +196,7 @@ class WorkerProcess:
 
         Raises:
             CaseFileError: It cannot be loaded here.
-            WorkerLost: The worker died.
+            WorkerLostError: The worker died.
         """
         request = CellRequest(file=path, kind="expand", case="").to_message()
         reply = self._ask({"op": "expand", "request": request})
@@ -199,9 +210,11 @@ class WorkerProcess:
 
     def run(self, request: CellRequest) -> dict[str, object]:
         """Run one cell and give its facts; ``outcome`` is ``lost`` when the worker died meanwhile."""
+        if self._broken:
+            return {"outcome": "environment_broken", "reason": self._broken, "phase": "load", "protocol": VERSION}
         try:
             reply = self._ask({"op": "run", "request": request.to_message()})
-        except (WorkerLost, ProtocolError) as problem:
+        except (WorkerLostError, ProtocolError) as problem:
             return {"outcome": "lost", "reason": str(problem), "worker": self.worker_id, "protocol": VERSION}
         facts: dict[str, object] = reply["facts"]
         return facts
@@ -213,7 +226,7 @@ class WorkerProcess:
         """
         try:
             problem: str = self._ask({"op": "prepare", "stage": stage})["problem"]
-        except (WorkerLost, ProtocolError) as lost:
+        except (WorkerLostError, ProtocolError) as lost:
             return str(lost)
         return problem
 
@@ -235,7 +248,7 @@ class WorkerProcess:
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         if self._failure:
-            raise WorkerLost(self._failure)
+            raise WorkerLostError(self._failure)
         nonce = new_nonce()
         try:
             self._connection.sendall(encode(message, nonce))
@@ -255,21 +268,21 @@ class WorkerProcess:
                 if carried == nonce:
                     return message
 
-    def _mourn(self) -> None:
+    def _mourn(self) -> NoReturn:
         """The worker is gone: say how.
 
         Raises:
-            WorkerLost: Always.
+            WorkerLostError: Always.
         """
         if self._closed:
-            raise WorkerLost("the worker was ended")
+            raise WorkerLostError("the worker was ended")
         try:
             status = self._process.wait(timeout=_GRACE_S)
             how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         except subprocess.TimeoutExpired:
             how = "it closed its socket"
         self._failure = self._failure or f"the worker died: {how}{self._last_words()}"
-        raise WorkerLost(self._failure)
+        raise WorkerLostError(self._failure)
 
     def _last_words(self) -> str:
         text = system.read_file(str(self._base / "log")).strip()
@@ -280,15 +293,11 @@ class WorkerProcess:
             if self._closed:
                 return
             self._closed = True
-            try:
-                # The worker sees the end of its socket, kills its cell with all that belongs to it, and ends.
+            # The worker sees the end of its socket, kills its cell with all that belongs to it, and ends.
+            with contextlib.suppress(OSError):  # it has gone already
                 self._connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it has gone already
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=_GRACE_S * (4 if polite else 1))
-            except subprocess.TimeoutExpired:
-                pass
             self._kill_what_is_left()
             self._process.wait()
             self._connection.close()

@@ -45,6 +45,7 @@ class PlannedEnvironment:
         present: The environment, when it is there and unchanged.
         reason: Why it cannot be installed; empty when it can.
         lock_hash: Of the lock that it is or will be made from, where that is known already.
+        lock: That lock.
     """
 
     build: Build
@@ -53,6 +54,7 @@ class PlannedEnvironment:
     present: Environment | None = None
     reason: str = ""
     lock_hash: str | None = None
+    lock: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,9 @@ def _plan_one(
 def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
     minor = want.interpreter.minor
     present = check_present(want)
-    planned = PlannedEnvironment(want.build, minor, choice.request, present, lock_hash=want.lock.hash)
+    planned = PlannedEnvironment(
+        want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
+    )
     return planned, () if present else want.lock.pins, None if present else Target(minor)
 
 

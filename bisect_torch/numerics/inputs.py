@@ -2,8 +2,8 @@
 
 The random streams of torch differ between releases and devices. Here element i of a tensor is a hash of i and a seed:
 the finaliser of MurmurHash3 (Austin Appleby, public domain: fmix32, in which every input bit changes every output bit
-with probability near 1/2), applied twice with two 32-bit keys that splitmix64 (Steele, Lea and Flood, OOPSLA 2014) makes
-from the seed. It runs in int64 operators on the target device, and no product leaves 64 bits. What follows are
+with probability near 1/2), applied twice with two 32-bit keys that splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
+makes from the seed. It runs in int64 operators on the target device, and no product leaves 64 bits. What follows are
 conversions of integers below 2**24 or 2**53, which are exact, and single multiplications and additions, which IEEE 754
 rounds in one way only.
 """

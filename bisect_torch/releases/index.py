@@ -20,6 +20,7 @@ from bisect_torch.releases.locks import lock_hashes, lock_path
 from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, local_path, shown_url
 from bisect_torch.releases.platforms import Target, named_pythons, sorted_pythons, this_python
 from bisect_torch.releases.sizes import known_wheels
+from bisect_torch.releases.uv_settings import read_uv_settings
 
 BACKEND_INDEX_BASE = "https://download.pytorch.org/whl"
 """PyTorch's own indexes stand below this address, one per backend. No other module names it."""
@@ -33,9 +34,9 @@ class IndexOptions:
     """Where builds come from.
 
     Args:
-        index_url: The main index; None takes uv's configuration from the environment, then the public default.
-        extra_index_urls: More indexes; those of the environment are added.
-        find_links: Folders of wheels or pages of links; those of the environment are added.
+        index_url: The main index; None takes that of uv's variables or settings, then the public default.
+        extra_index_urls: More indexes; those of uv's variables and settings are added.
+        find_links: Folders of wheels or pages of links; those of uv's variables and settings are added.
         offline: Ask no server: catalogue and local folders only.
     """
 
@@ -46,18 +47,28 @@ class IndexOptions:
 
 
 def effective_options(options: IndexOptions, environment: Mapping[str, str] | None = None) -> IndexOptions:
-    """The options with what uv's environment variables add. Options that were given outrank the environment.
+    """The options with what uv's environment variables and settings add, in uv's order: options, variables, settings.
 
     ``index_url`` stays None where nothing names an index: the public default is then meant.
+
+    Raises:
+        UsageError: uv's settings are not valid.
     """
     variables = os.environ if environment is None else environment
-    main = options.index_url or variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL") or None
+    settings = read_uv_settings(variables)
+    named = (options.index_url, variables.get("UV_DEFAULT_INDEX"), variables.get("UV_INDEX_URL"), settings.index_url)
+    main = next((url for url in named if url), None)
     extra = [
         *options.extra_index_urls,
         *variables.get("UV_INDEX", "").split(),
         *variables.get("UV_EXTRA_INDEX_URL", "").split(),
+        *settings.extra_index_urls,
     ]
-    links = [*options.find_links, *(part for part in variables.get("UV_FIND_LINKS", "").split(",") if part)]
+    links = [
+        *options.find_links,
+        *(part for part in variables.get("UV_FIND_LINKS", "").split(",") if part),
+        *settings.find_links,
+    ]
     return replace(
         options,
         index_url=_without_name(main) if main else None,
@@ -81,7 +92,7 @@ def uv_index_arguments(options: IndexOptions) -> list[str]:
         words += ["--index", url]
     for place in options.find_links:
         words += ["--find-links", place]
-    if options.extra_index_urls and not os.environ.get("UV_INDEX_STRATEGY"):
+    if options.extra_index_urls and not _chosen_strategy():
         words += ["--index-strategy", "unsafe-best-match"]
     return [*words, "--offline"] if options.offline else words
 
@@ -160,9 +171,18 @@ def _torch_files(
     else:
         indexes = [*options.extra_index_urls, options.index_url or PYPI_SIMPLE_ENDPOINT]
     for url in indexes:
-        if not options.offline or _is_local(url):
-            files += index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        if options.offline and not _is_local(url):
+            continue
+        found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        files += found
+        if found and _chosen_strategy() == "first-index":
+            break
     return files
+
+
+def _chosen_strategy() -> str | None:
+    """How the user told uv to treat several indexes; None for not at all."""
+    return os.environ.get("UV_INDEX_STRATEGY") or read_uv_settings(os.environ).index_strategy
 
 
 def _links(place: str, timeout_s: float) -> tuple[IndexFile, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ def make_lock(
         wanted.write_text("".join(f"{line}\n" for line in (f"torch=={version}", *LOCKED_TOGETHER)), encoding="utf-8")
         result = _uv(
             "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate",
-            "--only-binary", ":all:", "--python-version", oldest_python,
+            "--only-binary", ":all:", "--python", sys.executable, "--python-version", oldest_python,
             "--exclude-newer", newest.strftime("%Y-%m-%dT%H:%M:%SZ"), *uv_arguments, str(wanted),
         )  # fmt: skip
     if result.returncode != 0:
@@ -188,7 +189,7 @@ def _uv_disagrees(text: str, applying: Iterable[Pin], target: Target, uv_argumen
         lock = Path(folder) / "lock.txt"
         lock.write_text(text, encoding="utf-8")
         result = _uv(
-            "pip", "install", "--dry-run", "--require-hashes", "--only-binary", ":all:",
+            "pip", "install", "--dry-run", "--require-hashes", "--only-binary", ":all:", "--python", sys.executable,
             "--target", str(Path(folder) / "target"), "--python-platform", _UV_PLATFORMS[target.platform],
             "--python-version", target.python, *uv_arguments, "--requirements", str(lock),
         )  # fmt: skip

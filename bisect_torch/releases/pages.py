@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -218,8 +219,10 @@ def _read_cache(path: Path) -> tuple[IndexFile, ...] | None:
 
 def _write_cache(path: Path, files: Iterable[IndexFile]) -> None:
     rows = [{**asdict(file), "uploaded": file.uploaded and file.uploaded.isoformat()} for file in files]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(rows, stream)
-    os.replace(name, path)
+    # A full or read-only disk costs the cache, not the answer.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(rows, stream)
+        os.replace(name, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from functools import lru_cache
 from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms, platform_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
+
+from bisect_torch.errors import UsageError
 
 LINUX_X86_64, LINUX_AARCH64, MACOS_ARM64 = "linux-x86_64", "linux-aarch64", "macos-arm64"
 LOCKED_PLATFORMS = (LINUX_X86_64, LINUX_AARCH64, MACOS_ARM64)
@@ -81,8 +84,15 @@ def this_python() -> str:
 
 
 def python_of(version: str) -> str:
-    """Minor version of a Python version: ``3.12`` for ``3.12.4``."""
-    return ".".join(version.split(".")[:2])
+    """Minor version of a Python version: ``3.12`` for ``3.12.4``.
+
+    Raises:
+        UsageError: The text is not a Python version.
+    """
+    match = re.fullmatch(r"(3\.\d+)(\.\d+)?", version.strip())
+    if match is None:
+        raise UsageError(f"{version!r} is not a Python version", hint="write it like 3.12")
+    return match[1]
 
 
 def sorted_pythons(pythons: Iterable[str]) -> tuple[str, ...]:

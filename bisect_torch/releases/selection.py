@@ -173,6 +173,11 @@ def _find(name: str, known: list[Build]) -> Build:
             f"{name!r} is not a version of torch",
             hint="versions look like 2.9.1; an interpreter is named by its path, with a slash",
         ) from None
+    if wanted.local is not None:
+        raise UsageError(
+            f"{name} names a backend; builds are named without it: {wanted.public}",
+            hint=f"choose the backend of all builds with --torch-backend {wanted.local}",
+        )
     for build in known:
         if build.kind is not BuildKind.LOCAL and Version(build.version) == wanted:
             return build

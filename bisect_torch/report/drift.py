@@ -56,7 +56,6 @@ def drifts(findings: Findings) -> list[Drift]:
     """All drifts, oldest first; within one pair of builds the output comes before reference and input."""
     found: dict[tuple[int, int, str, str, str], list[str]] = {}
     kinds = list(WHAT)
-    by_cell = _by_cell(findings.observations)
     order = {name: place for place, name in enumerate(findings.build_names)}
     for series in findings.series:
         before: Point | None = None
@@ -65,7 +64,7 @@ def drifts(findings: Findings) -> list[Drift]:
                 before = None if point is not None and point.judgement.verdict.judged else before
                 continue
             if before is not None:
-                for what in _differing(series, before, point, by_cell):
+                for what in _differing(findings, series, before, point):
                     place = (order.get(point.build, 0), kinds.index(what), what, before.build, point.build)
                     found.setdefault(place, []).append(series.instance)
             before = point
@@ -75,21 +74,8 @@ def drifts(findings: Findings) -> list[Drift]:
     ]
 
 
-_Cell = tuple[str, str, str, str]
-
-
-def _by_cell(observations: Iterable[Observation]) -> dict[_Cell, list[Observation]]:
-    cells: dict[_Cell, list[Observation]] = {}
-    for each in observations:
-        cells.setdefault((each.case_file, each.instance, each.device, each.build_name), []).append(each)
-    return cells
-
-
-def _differing(
-    series: Series, before: Point, after: Point, by_cell: Mapping[_Cell, list[Observation]]
-) -> Iterable[str]:
-    cell = (series.case_file, series.instance, series.device)
-    old, new = by_cell.get((*cell, before.build), []), by_cell.get((*cell, after.build), [])
+def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
+    old, new = findings.observed(series, before.build), findings.observed(series, after.build)
     for what in WHAT:
         left, right = _digests(old, what), _digests(new, what)
         if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):

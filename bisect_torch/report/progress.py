@@ -197,7 +197,7 @@ class RunProgress:
             self.builds[observation.build_name].cells_done += 1
         else:
             self.counts[cell.judgement.verdict] -= 1
-            self.repeats_done += 1
+            self.repeats_done += bool(self.confirming) and not event.kept
         cell.add(event.judgement)
         assert cell.judgement is not None
         self.counts[cell.judgement.verdict] += 1

@@ -36,7 +36,7 @@ def _status(progress: RunProgress, width: int) -> list[Line]:
     words += [f"{bad:,} not ok" if bad else "", kept, f"{progress.running} running" if progress.running else ""]
     if progress.ready < len(progress.builds):
         words.append(f"{progress.ready}/{len(progress.builds)} builds ready")
-    if left is not None and progress.cells_done < progress.cells:
+    if left:
         words.append(f"about {_rounded(left)} left")
     text = " · ".join(word for word in words if word)
     room = min(30, width // 6)
@@ -70,8 +70,8 @@ def _build_lines(progress: RunProgress, width: int, now: float) -> list[Line]:
     if waiting and active:
         more.append(f"{waiting} waiting")
     rate = progress.download_rate()
-    if rate and any(each.phase == "downloading" for each in active):
-        more.append(f"{bytes_words(rate)}/s")
+    if rate and sum(each.phase == "downloading" for each in active) > 1:
+        more.append(f"{bytes_words(rate)}/s in all")
     if more:
         lines.append((("  " + ", ".join(more), "dim"),))
     return lines
@@ -84,6 +84,8 @@ def _doing(state: BuildState, now: float) -> str:
         words.append(bytes_words(state.done_bytes) + of)
         if state.total_bytes:
             words.append(f"{min(100, state.done_bytes * 100 // state.total_bytes)} %")
+        if state.phase == "downloading" and now - state.phase_began > 1:
+            words.append(f"{bytes_words(state.done_bytes / (now - state.phase_began))}/s")
     elif now - state.phase_began >= 2:
         words.append(seconds_words(int(now - state.phase_began)))
     if state.message:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
+from bisect_torch.model import Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
-from bisect_torch.report.text import clean, listed, plural, shorten
+from bisect_torch.report.seen import seen
+from bisect_torch.report.text import clean, listed, plural
 
 COMPARE = "https://github.com/pytorch/pytorch/compare/{}...{}"
 
@@ -142,10 +143,13 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
     if len(group) > 1:
         yield "instances", listed([clean(each.series.instance) for each in group], most=3)
     yield "signature", f"{clean(before.judgement.signature)} → {clean(after.judgement.signature)}"
-    for point in (before, after):
-        seen = _seen(point, [each.before if point is before else each.after for each in group])
-        if seen:
-            yield f"in {clean(point.build)}", seen
+    for label, ends in (
+        ("before", [(each.series, each.before) for each in group]),
+        ("after", [(each.series, each.after) for each in group]),
+    ):
+        what = seen(ends, findings)
+        if what:
+            yield label, what
     commits = [findings.commit(point.build) for point in (before, after)]
     if any(commits):
         yield "commits", " → ".join((commit or "unknown")[:12] for commit in commits)
@@ -153,19 +157,8 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
         yield "compare", link
     yield from _differs(before.build, after.build, findings)
     if first.between:
-        yield "untested", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
+        yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group)
-
-
-def _seen(point: Point, points: Sequence[Point]) -> str:
-    judgement = point.judgement
-    words = []
-    errors = [each.rel_error for each in points if each.rel_error is not None]
-    if judgement.verdict is Verdict.WRONG and errors:
-        words.append(f"relative error {max(errors):.2g}")
-    if judgement.verdict.bad and judgement.detail:
-        words.append(shorten(clean(judgement.detail), 200))
-    return "; ".join(words)
 
 
 def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:
@@ -179,7 +172,7 @@ def _confidence(group: Sequence[Transition]) -> str:
     before = min(each.before.processes for each in group)
     after = min(each.after.processes for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
-    how = ", with an own interpreter on each side" if own else ""
+    how = ", each side once in its own interpreter" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
 
@@ -241,11 +234,11 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     if len(judged) == 1:
         every, span = clean(judged[0].build), "the only build judged"
     what = _plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
-    seen = _seen(judged[-1], [judged[-1]])
+    what_seen = seen([(first, judged[-1])], findings)
     return Sentence(
         kind="always",
         text=f"{subject(series, findings)} {what} in {every}, {span}.",
-        evidence=((f"in {clean(judged[-1].build)}", seen),) if seen else (),
+        evidence=(("seen", what_seen),) if what_seen else (),
         instances=tuple(each.instance for each in series),
         before=judged[0].build,
         after=judged[-1].build,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisect_torch.model import Verdict
+from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
@@ -24,7 +24,7 @@ _STYLES = {
     "fixed": "green",
     "appeared": "green",
 }
-_LABEL = 14
+_LABEL = 18
 
 
 def rows_of(findings: Findings) -> list[Row]:
@@ -88,7 +88,11 @@ def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
 
 
 def _environments(findings: Findings) -> Iterable[str]:
-    """Python and CUDA where they are not the same in all builds."""
+    """What a local interpreter holds; Python and CUDA where they are not the same in all builds."""
+    for build in findings.builds:
+        local = findings.environments.get(build.name)
+        if build.kind is BuildKind.LOCAL and local is not None:
+            yield f"{clean(build.name)} has torch {clean(local.torch_version)}."
     for what, attribute in (("Python", "python_version"), ("CUDA", "cuda")):
         spans: dict[str, list[str]] = {}
         for name in findings.build_names:

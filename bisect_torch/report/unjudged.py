@@ -67,4 +67,6 @@ def _hint(verdict: Verdict, reason: str) -> str:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
     if verdict is Verdict.UNINSTALLABLE:
         return "`bisect-torch releases` lists what can be installed for which Python; --python chooses one"
+    if verdict.value == "undecidable":
+        return "the stored numbers leave it open at these tolerances: run these cases again with them"
     return ""

@@ -87,7 +87,8 @@ def observations_of(table: pa.Table) -> list[Observation]:
     for row in zip(*columns, strict=True):
         observation = object.__new__(Observation)
         # A frozen dataclass sets each of its 80 fields through object.__setattr__: this is ten times as fast.
-        observation.__dict__.update(absent)
+        if absent:
+            observation.__dict__.update(absent)
         observation.__dict__.update(zip(names, row, strict=True))
         made.append(observation)
     return made

@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    # An isolated interpreter has no folder of the tool on its path; the staged copy comes first, before an installed one.
+    # An isolated interpreter has no folder of the tool on its path; the staged copy comes before an installed one.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     role, descriptor, *rest = sys.argv[1:]
     if role == "cell":
@@ -20,19 +20,22 @@ def main() -> int:
 def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
     import socket
 
-    from bisect_torch.worker import preload
+    from bisect_torch.worker import preload, system
     from bisect_torch.worker.outcome import message_of, type_name
     from bisect_torch.worker.server import Worker
 
     requests = socket.socket(fileno=descriptor)
     requests.set_inheritable(False)
     failure = ""
+    # Until the worker listens, nothing but the end of the orchestrator happens on the socket.
+    system.arm_lifeline(descriptor)
     if stage != "none":
         try:
             preload.torch_and_checks()
         except BaseException as problem:  # noqa: BLE001 - the worker's outermost edge
             failure = "%s: %s" % (type_name(problem), message_of(problem))
         preload.freeze()
+    system.disarm_lifeline(descriptor)
     worker = Worker(requests, stage, worker_id, base, failure)
     worker.hello()
     worker.serve()

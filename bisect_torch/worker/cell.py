@@ -9,6 +9,7 @@ import contextlib
 import faulthandler
 import gc
 import hashlib
+import itertools
 import json
 import os
 import socket
@@ -21,7 +22,7 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import launch, outcome, system
+from bisect_torch.worker import launch, outcome, preload, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -137,6 +138,7 @@ def _expand(request: Dict[str, Any]) -> Dict[str, Any]:
     from bisect_torch.worker import api
 
     try:
+        preload.torch_for(request)
         return {"rows": api.describe(api.load_case_file(request["file"])), "facts": {}, "exit_status": 0}
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
         facts = outcome.facts_of(raised, request["file"])
@@ -152,6 +154,7 @@ def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -
     clock = Clock()
     with recorded_warnings(facts):
         try:
+            preload.torch_for(request)
             definition = _find(api.load_case_file(request["file"]), request["case"])
             facts["phase"] = "run"
             clock.start()
@@ -224,10 +227,16 @@ def circumstances(facts: Dict[str, Any], file: str, known: int) -> None:
     torch = sys.modules.get("torch")
     with contextlib.suppress(AttributeError, RuntimeError):
         facts["threads"] = torch.get_num_threads()  # type: ignore[union-attr]
-    facts["local_modules"] = json.dumps(local_modules(file, list(sys.modules.values())[known:]), sort_keys=True)
+    facts["local_modules"] = json.dumps(local_modules(file, _newest_modules(known)), sort_keys=True)
     with contextlib.suppress(AttributeError, RuntimeError):
         if torch is not None and torch.cuda.is_initialized():
             facts["peak_device_bytes"] = int(torch.cuda.max_memory_allocated())
+
+
+def _newest_modules(known: int) -> List[ModuleType]:
+    # From the end, so that a fork does not touch (and copy the memory of) the thousands of modules before.
+    newest = itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - known))
+    return [sys.modules[name] for name in list(newest)]
 
 
 def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:

@@ -5,6 +5,7 @@ The worker is single-threaded, so Python code may run between fork and exec.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -13,7 +14,7 @@ import socket
 import stat
 import tempfile
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Optional, Sequence
 
 from bisect_torch.worker import system
 
@@ -141,10 +142,8 @@ def _cut_off(supervisor: int, stdout: int, stderr: int) -> None:
 def _widen(pipe: int) -> None:
     size = getattr(fcntl, "F_SETPIPE_SZ", 1031 if system.LINUX else None)
     if size is not None:
-        try:
+        with contextlib.suppress(OSError):  # the user's share of pipe memory is used up; a narrow pipe works too
             fcntl.fcntl(pipe, size, _PIPE_BYTES)
-        except OSError:  # the user's share of pipe memory is used up; a narrow pipe works too
-            pass
 
 
 def cell_variables(folder: str) -> Dict[str, str]:
@@ -178,26 +177,13 @@ def execute(argv: Sequence[str], variables: Dict[str, str], keep: Sequence[int] 
 
 def remove_folder(folder: str) -> None:
     """Remove a folder and all in it, also where the cell has taken the right to write."""
-
-    def make_writable(_: Any, path: str, __: Any) -> None:
-        parent = os.path.dirname(path)
-        for each in (parent, path):
-            try:
-                os.chmod(each, stat.S_IRWXU)
-            except OSError:
-                return
-        _remove(path)
-
-    shutil.rmtree(folder, onerror=make_writable)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
-
-
+    with contextlib.suppress(OSError):
+        shutil.rmtree(folder)
+        return
+    with contextlib.suppress(OSError):
+        os.chmod(folder, stat.S_IRWXU)
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            with contextlib.suppress(OSError):
+                os.chmod(os.path.join(parent, name), stat.S_IRWXU)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,8 @@ _NO_MODULE = re.compile(r"No module named ['\"]?([A-Za-z_][\w.]*)")
 _NO_NAME = re.compile(r"cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)'")
 _NO_ATTRIBUTE = re.compile(r"(?:module|type object) '([^']+)' has no attribute '([^']+)'")
 _NO_KEYWORD = re.compile(
-    r"got an unexpected keyword argument '([^']+)'|some of the keywords were incorrect: (\w+)|'(\w+)' is an invalid keyword"
+    r"got an unexpected keyword argument '([^']+)'|some of the keywords were incorrect: (\w+)"
+    r"|'(\w+)' is an invalid keyword"
 )
 _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|(?:CUDA|HIP|XPU|MPS backend) out of memory"
@@ -48,12 +49,15 @@ def facts_of(raised: BaseException, file: str) -> Dict[str, Any]:
         "capabilities": json.dumps(capabilities(raised, places)),
         "traceback": traceback_text(raised, places),
     }
+    if not frames and not isinstance(raised, SyntaxError):  # nothing but the worker's own code was running
+        reason = "bisect-torch failed in the cell: %s: %s" % (facts["error_type"], facts["message"])
+        facts.update(outcome="lost", reason=reason)
     if frames:
         facts["frame"] = frames[-1].name
         facts["frame_origin"] = frames[-1].origin
     if root is raised:
         facts["absent_name"] = absent_name(raised, frames)
-    if out_of_memory(raised) or out_of_memory(root):
+    if out_of_memory(raised) or out_of_memory(root):  # whoever asked for it
         facts["outcome"] = "out_of_memory"
     return facts
 
@@ -154,7 +158,7 @@ def out_of_memory(raised: BaseException) -> bool:
 
 
 def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
-    """The name or keyword that torch does not have, when the exception says that and code outside torch asked for it."""
+    """The name or keyword that torch does not have, when the exception says so and code outside torch asked for it."""
     if not _asked_from_outside(frames):
         return None
     if isinstance(raised, ModuleNotFoundError):
@@ -243,4 +247,3 @@ def traceback_text(raised: BaseException, places: Any) -> str:
     except BaseException as problem:  # noqa: BLE001 - code under test
         lines = ["<the traceback could not be made: %s>" % type(problem).__name__]
     return _bounded("".join(lines), _LONGEST_TRACEBACK)
-

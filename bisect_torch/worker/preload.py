@@ -29,7 +29,12 @@ def torch_and_checks() -> None:
         Exception: Whatever importing torch raises in a broken environment.
     """
     importlib.import_module("torch")
-    for name in ("bisect_torch", "bisect_torch.worker.api", "bisect_torch.worker.script", "bisect_torch.numerics.check"):
+    for name in (
+        "bisect_torch",
+        "bisect_torch.worker.api",
+        "bisect_torch.worker.script",
+        "bisect_torch.numerics.check",
+    ):
         # An environment's own torch may lack what the checks need; the cell that uses them then says so.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
@@ -42,10 +47,10 @@ def compile_stack() -> None:
     """
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else inductor starts a pool of children at import
     for name in _COMPILE_MODULES:
-        with contextlib.suppress(Exception):  # noqa: BLE001
+        with contextlib.suppress(Exception):
             importlib.import_module(name)
     for name in ("torch._inductor.cpu_vec_isa", "torch._inductor.codecache"):
-        with contextlib.suppress(Exception):  # noqa: BLE001
+        with contextlib.suppress(Exception):
             importlib.import_module(name).pick_vec_isa()
             return
 

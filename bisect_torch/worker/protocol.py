@@ -1,8 +1,8 @@
 """Framed messages between the orchestrator and a worker, and between a worker and its cell.
 
-A frame is a magic number, the protocol's version, the payload's length, the cell's nonce and a JSON object. What user code
-writes to the descriptor by accident or on purpose does not carry the nonce and is passed over. Standard library only;
-both ends import this module, so that the rule is written once.
+A frame is a magic number, the protocol's version, the payload's length, the cell's nonce and a JSON object. What user
+code writes to the descriptor by accident or on purpose does not carry the nonce and is passed over. Standard library
+only; both ends import this module, so that the rule is written once.
 """
 
 from __future__ import annotations

@@ -118,5 +118,5 @@ def _standard_names() -> "frozenset[str]":
     names = getattr(sys, "stdlib_module_names", None)  # Python 3.10 and newer
     if names is None:
         files = os.listdir(sysconfig.get_paths()["stdlib"])
-        names = sys.builtin_module_names + tuple(file[:-3] if file.endswith(".py") else file for file in files)
+        names = {*sys.builtin_module_names, *(file[:-3] if file.endswith(".py") else file for file in files)}
     return frozenset(names) - {"__main__", "site-packages", "test"}

@@ -16,6 +16,7 @@ from bisect_torch.worker.protocol import VERSION, Decoder, encode
 from bisect_torch.worker.supervise import Ending, Limits, Watch
 
 _STAGE_LIMIT_S = 900.0
+_MANY_FORKS = 16  # from here on it pays to make forking cheaper
 _ORCHESTRATOR_GONE = 3
 _LOST_STAGE = 70
 
@@ -40,6 +41,7 @@ class Worker:
         self._decoder = Decoder()
         self._waiting: List[Tuple[bytes, Dict[str, Any]]] = []
         self._own_processes = 0
+        self._forks = 0
         self._first_stage = -1
         self._begin()
 
@@ -133,6 +135,9 @@ class Worker:
         nonce = os.urandom(16)
         command = request["kind"] == "command"
         if forks:
+            self._forks += 1
+            if self._forks == _MANY_FORKS:
+                system.use_huge_pages()
             body: Callable[[CellEnds], None] = lambda ends: cell.run_forked(request, ends, nonce)  # noqa: E731
         elif command:
             body = lambda ends: _become_command(request, ends)  # noqa: E731
@@ -205,6 +210,7 @@ class Worker:
         if not (select.select([ready], [], [], _STAGE_LIMIT_S)[0] and os.read(ready, 1)):
             os.close(ready)
             system.sweep()
+            system.disarm_lifeline(self._requests.fileno())
             self._send({"stage": self._stage, "problem": "the compile stage could not be loaded"}, nonce)
             return
         os.waitpid(pid, 0)
@@ -222,9 +228,12 @@ class Worker:
         for descriptor in (self._wakeup, self._wakeup_write):
             os.close(descriptor)
         os.environ.update(launch.cell_variables(self._base))
+        system.arm_lifeline(self._requests.fileno())
         preload.compile_stack()
+        system.disarm_lifeline(self._requests.fileno())
         system.sweep()
         self._stage = "compile"
+        self._forks = 0
         self._begin()
         preload.freeze()
         self._first_stage = ready

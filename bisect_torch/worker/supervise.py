@@ -38,8 +38,8 @@ class Limits:
     Args:
         load_s: Time to get ready: imports, loading inductor.
         run_s: Time from then to the result.
-        memory_bytes: Growth of the resident memory of the cell and all that it starts; None for no limit. It is watched,
-            not set as RLIMIT_AS: CUDA and sanitizers reserve far more address space than they use.
+        memory_bytes: Growth of the resident memory of the cell and all that it starts; None for no limit. It is
+            watched, not set as RLIMIT_AS: CUDA and sanitizers reserve far more address space than they use.
         native_stack: Take the native stacks too before a timeout's kill.
     """
 
@@ -279,8 +279,10 @@ class Watch:
         return "\n".join(part.rstrip() for part in (python, native) if part)[: 64 * 1024]
 
     def _finish(self) -> None:
-        while self._read_messages() and select.select([self._child.channel], [], [], 0)[0]:
-            pass
+        if not self._ending.timed_out and self._ending.over_memory is None:
+            # The request for stacks may have woken a cell that hung; what it says after its time does not count.
+            while self._read_messages() and select.select([self._child.channel], [], [], 0)[0]:
+                pass
         if self._ending.phase != "exit":
             self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
         self._ending.kernel_killed = system.kernel_kills() > self._kills_before
@@ -326,7 +328,12 @@ def native_stack(process: int) -> str:
     command = [gdb, "-nx", "-batch", "-p", str(process), "-ex", "thread apply all backtrace 24"]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return thread_states(process)

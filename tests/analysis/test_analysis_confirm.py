@@ -205,11 +205,21 @@ def test_a_budget_bounds_the_time_and_prefers_ends_of_transitions() -> None:
         return run(wanted, word, elapsed_s=10.0)
 
     for budget in (0.0, 25.0, 60.0, 1000.0):
-        observations = confirm(give, BUILDS, confirmation=Confirmation(budget_s=budget))
+        observations = confirm(give, BUILDS, confirmation=Confirmation(budget_s=budget, own_process_s=0.0))
         spent = sum(each.elapsed_s or 0.0 for each in observations if each.repeat)
         assert spent <= budget
-    wanted = wanted_repeats(first_pass(give, BUILDS), BUILDS, confirmation=Confirmation(budget_s=60.0))
+    wanted = wanted_repeats(
+        first_pass(give, BUILDS), BUILDS, confirmation=Confirmation(budget_s=60.0, own_process_s=0.0)
+    )
     assert {each.build for each in wanted} == {"2.2.0", "2.3.0", "2.4.0"}
+
+
+def test_a_budget_counts_what_an_interpreter_of_its_own_costs() -> None:
+    """A case of a millisecond takes seconds there: importing torch and taking the interpreter down."""
+    observations = first_pass(lambda wanted: run(wanted, "ok", elapsed_s=0.001), BUILDS)
+    assert len(wanted_repeats(observations, BUILDS, confirmation=Confirmation(budget_s=6.0))) == 2
+    assert len(wanted_repeats(observations, BUILDS, confirmation=Confirmation(budget_s=5.0))) == 1
+    assert wanted_repeats(observations, BUILDS, confirmation=Confirmation(budget_s=1.0)) == []
 
 
 def test_more_repeats_in_the_first_pass_do_not_hinder_the_confirmation() -> None:

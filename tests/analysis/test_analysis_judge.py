@@ -162,7 +162,7 @@ def test_new_tolerances_give_ok_wrong_or_undecidable() -> None:
 
 
 def test_new_tolerances_do_not_mend_what_is_wrong_at_any() -> None:
-    for fields in ({"mismatch": "shape"}, {"nan_mismatches": 1}, {"inf_mismatches": 1}, {"returned_false": True}):
+    for fields in ({"mismatch": "shape"}, {"nan_mismatches": 1}, {"inf_mismatches": 1}):
         assert judge(observe("ok", **{**bins((0, 9, 0.0)), **fields}), Tolerances(rtol=1.0)).signature == "wrong"
 
 
@@ -170,6 +170,38 @@ def test_new_tolerances_leave_alone_what_the_case_asserted_itself() -> None:
     observation = raised("AssertionError", frame_origin="case")
     assert judge(observation, Tolerances(rtol=1.0)) == judge(observation)
     assert judge(BASE, Tolerances(rtol=1e-9)).signature == "ok"
+
+
+@pytest.mark.parametrize(
+    "own", [{"outcome": "raised", "error_type": "AssertionError", "frame_origin": "case"}, {"returned_false": True}]
+)
+def test_a_case_that_failed_on_its_own_check_is_undecidable_where_the_check_would_pass(own: dict[str, object]) -> None:
+    facts = {**bins((0, 9, 1e-3)), **own}
+    assert judge(observe("ok", **facts)).signature == "wrong"
+    assert judge(observe("ok", **facts), Tolerances(rtol=1e-6)).signature == "wrong"
+    assert judge(observe("ok", **facts), Tolerances(rtol=1e-1)).signature == "undecidable"
+    right = {**facts, "wrong_elements": 0}  # its check passed: it asserted something else
+    assert judge(observe("ok", **right), Tolerances(rtol=1e-1)).signature == "wrong"
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [{}, {"outcome": "exited", "exit_code": 1}, {"outcome": "raised", "error_type": "ValueError"}],
+)
+def test_output_that_is_declared_bad_is_wrong_however_the_program_ended(ending: dict[str, object]) -> None:
+    judgement = judge(observe("ok", mismatch="output matches loss=nan", **ending))
+    assert judgement.signature == "wrong"
+    assert "output matches" in judgement.detail
+
+
+def test_output_that_is_declared_bad_does_not_hide_a_crash_or_a_missing_module() -> None:
+    bad = "output matches x"
+    assert judge(observe("crash:SIGABRT", mismatch=bad)).signature == "crash:SIGABRT"
+    assert judge(raised("ModuleNotFoundError", missing_module="scipy", mismatch=bad)).signature == "broken"
+
+
+def test_a_mismatch_found_before_an_exception_does_not_hide_it() -> None:
+    assert judge(raised("RuntimeError", mismatch="shape differs")).signature == "error:RuntimeError"
 
 
 def test_a_zero_reference_is_judged_by_atol_alone() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 torch.manual_seed(3)
-shape = (1, 3, 8, 8)
+shape = (1, 3, 4, 8)
 query = torch.full(shape, float("nan"))
 key = torch.randn(shape)
 value = torch.randn(shape)

@@ -94,6 +94,17 @@ def test_two_indexes_and_a_folder_are_one_list(tmp_path: Path) -> None:
         assert versions(list_builds(options)) == ["2.5.0", "2.6.0", "2.7.0"]
 
 
+def test_a_strategy_that_the_user_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv looks into extra indexes first; with its own default strategy it stops at the first that has torch."""
+    monkeypatch.setenv("UV_INDEX_STRATEGY", "first-index")
+    with FakeIndex([fake_torch("2.4.1")]) as main, FakeIndex([fake_torch("2.5.0")]) as extra:
+        options = IndexOptions(main.url, (extra.url,))
+        assert versions(list_builds(options)) == ["2.5.0"]
+        assert "--index-strategy" not in uv_index_arguments(options)
+        extra.remove(fake_torch("2.5.0"))
+        assert versions(list_builds(options)) == ["2.4.1"]
+
+
 def test_uv_finds_every_listed_build_of_two_indexes(tmp_path: Path) -> None:
     """The arguments for uv go with the list: without a strategy uv would stop at the first index that has torch."""
     with FakeIndex([fake_torch("2.4.1")]) as one, FakeIndex([fake_torch("2.5.0")]) as two:
@@ -204,6 +215,12 @@ def test_answers_are_kept_for_ten_minutes(server: FakeIndex, tmp_path: Path) -> 
         spoil()
         assert builds_at(server, cache_dir=cache) == first
         assert len(server.requested("/simple/torch/")) == before + 1
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(server: FakeIndex, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert builds_at(server, cache_dir=blocked / "cache") == builds_at(server)
 
 
 def _make_old(path: Path) -> None:

@@ -79,6 +79,7 @@ def test_what_takes_part(selection: Selection, python: str | None, expected: str
         (Selection(versions=("2.7.0",)), None, ["2.7.0 does not exist", "2.6.0 and 2.9.0"]),
         (Selection(exclude=("2.7.0",)), None, ["2.7.0 does not exist"]),
         (Selection(versions=("latest-ish",)), None, ["'latest-ish' is not a version"]),
+        (Selection(versions=("2.9.0+cu128",)), None, ["names a backend", "2.9.0"]),
         (Selection("2.9.0", "2.5.0"), None, ["reversed", "2.9.0 is newer than 2.5.0"]),
         (Selection("2.10.0", "2.9.1"), None, ["reversed"]),
         (Selection("2.9.0", "2.9.1", exclude=("2.9.0", "2.9.1")), None, ["empty", "2.9.0 to 2.9.1"]),

@@ -78,9 +78,9 @@ def shown(progress, clock, width, height=40):
 def test_the_live_screen_at_80_columns():
     assert shown(*a_run_under_way(), 80) == (
         "████░░░░░░░░░  cells 15/45 · 5 not ok · 5/15 builds ready · about 55 s left\n"
-        "  2.7.1  downloading  220 MB of 880 MB  25 %\n"
+        "  2.7.1  downloading  220 MB of 880 MB  25 %  17 MB/s\n"
         "  2.8.0  installing  3.0 s\n"
-        "  8 waiting, 17 MB/s\n"
+        "  8 waiting\n"
         "     2.\n"
         "     4  5  5  6  7  7  8  9  9  10 11 12 12 13 14\n"
         "     .1 .0 .1 .0 .0 .1 .0 .0 .1 .0 .0 .0 .1 .0 .0\n"
@@ -266,3 +266,13 @@ def test_what_has_not_changed_is_not_drawn_again():
 def test_only_a_real_terminal_gets_the_live_screen(stream, environ, quiet, live):
     assert isinstance(open_report(quiet=quiet, stream=stream, environ=environ), LiveReport) is live
     assert decorated(stream, environ) is (live or quiet)
+
+
+def test_repeats_known_from_before_are_not_counted_as_confirmations():
+    progress = RunProgress(Clock())
+    one = instance("f")
+    progress.apply(planned([one], BUILDS[:1], kept=1))
+    feed(progress.apply, *cell(one, "2.4.1", "ok", kept=True), *cell(one, "2.4.1", "ok", repeat=1, kept=True))
+    progress.apply(Confirming(1, "ends"))
+    feed(progress.apply, *cell(one, "2.4.1", "ok", repeat=2))
+    assert (progress.repeats_done, progress.repeats_wanted) == (1, 1)

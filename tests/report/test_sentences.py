@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from bisect_torch.report.sentences import sentences
-from tests.report.histories import environment, findings, point, series, transition
+from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
 
 def only(*rows, transitions=(), **facts):
@@ -124,7 +124,7 @@ def test_a_transition_carries_signature_commits_link_differences_and_confidence(
         "commits": "241000000000 → 250000000000",
         "compare": "https://github.com/pytorch/pytorch/compare/241000000000...250000000000",
         "also differ": "jinja2 3 removed; sympy 1.12 → 1.13; triton 3.1 added; 2 nvidia packages",
-        "confidence": "3 and 3 processes agree, with an own interpreter on each side",
+        "confidence": "3 and 3 processes agree, each side once in its own interpreter",
     }
 
 
@@ -158,7 +158,7 @@ def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
     row = series("f", "ok", "uninstallable", None, "wrong")
     between = (("2.5.0", "uninstallable: no wheel"), ("2.5.1", "not run"))
     found = only(row, transitions=[transition("broke", row, "2.4.1", "2.6.0", between=between)])
-    assert dict(found.evidence)["untested"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
+    assert dict(found.evidence)["untested between"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
 
 
 def test_an_unconfirmed_transition_says_so():
@@ -244,3 +244,45 @@ def test_with_two_devices_the_sentence_names_its_own():
     rows = [series("f", "ok", "ok"), series("f", "ok", "wrong", device="cuda")]
     found = only(*rows, transitions=[transition("broke", rows[1], "2.4.1", "2.5.0")])
     assert found.text.startswith("f on cuda gives")
+
+
+def evidence_of(signature, **facts):
+    row = series("f", "ok", signature)
+    seen = observation(instance("f"), "2.5.0", **facts)
+    moved = [transition("broke", row, "2.4.1", "2.5.0")]
+    return dict(only(row, transitions=moved, observations=(seen,)).evidence).get("after")
+
+
+def test_wrong_values_are_told_in_numbers():
+    text = evidence_of(
+        "wrong",
+        elements=4096,
+        wrong_elements=16,
+        first_wrong_index="[0, 15]",
+        actual_value="0.0",
+        expected_value="1.5",
+        explained_by="index wraps at 2**32",
+    )
+    assert text == (
+        "16 of 4,096 elements wrong; first at [0, 15]: 0.0 instead of 1.5; "
+        "exactly what this would give: index wraps at 2**32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("signature", "facts", "text"),
+    [
+        ("wrong", {"outcome": "raised", "message": "rows differ"}, "rows differ"),
+        ("error:E", {"outcome": "raised", "message": "outer", "root_message": "  inner\nmore"}, "inner"),
+        ("error:E", {"outcome": "raised", "message": "\x1b[2J" + "x" * 300}, "\\x1b[2J" + "x" * 232 + "…"),
+        ("timeout", {"outcome": "timed_out", "timeout_s": 90.0}, "no end within 1 min 30 s"),
+        (
+            "crash:SIGSEGV",
+            {"outcome": "returned", "signal": "SIGSEGV", "phase": "exit"},
+            "at the exit of the process, after the case had come to its end",
+        ),
+        ("crash:SIGSEGV", {"outcome": "signalled", "signal": "SIGSEGV", "phase": "run"}, None),
+    ],
+)
+def test_failures_are_told_by_their_message_or_place(signature, facts, text):
+    assert evidence_of(signature, **facts) == text

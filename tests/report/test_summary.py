@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from bisect_torch.model import Verdict
+from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.summary import summary
@@ -40,11 +41,12 @@ def test_the_whole_text_at_80_columns():
         "· ok  W wrong (silent)  I infrastructure failed  ? not run\n"
         "\n"
         "bmm[batch=65552] gives silently wrong values from 2.5.1 on (last good 2.5.0).\n"
-        "  signature     ok → wrong\n"
-        "  commits       250000000000 → 251000000000\n"
+        "  signature         ok → wrong\n"
+        "  commits           250000000000 → 251000000000\n"
         "  https://github.com/pytorch/pytorch/compare/250000000000...251000000000\n"
-        "  also differ   nothing else: only torch\n"
-        "  confidence    3 and 3 processes agree, with an own interpreter on each side\n"
+        "  also differ       nothing else: only torch\n"
+        "  confidence        3 and 3 processes agree, each side once in its own\n"
+        "                    interpreter\n"
         "\n"
         "2 instances are ok in every build that was judged.\n"
         "CUDA is not the same in all builds: 12.1 in 2.4.1 and 12.4 in 2.5.0 and 2.5.1.\n"
@@ -79,6 +81,13 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on():
 
 def test_a_run_without_any_cell_still_says_so():
     assert plain(summary(findings(), 80)).startswith("0 cells: none\n")
+
+
+def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
+    made = findings(series("f", "ok", "ok"), environments={"2.5.0": environment("2.5.0")})
+    local = dataclasses.replace(made.builds[1], kind=BuildKind.LOCAL)
+    text = plain(summary(dataclasses.replace(made, builds=(made.builds[0], local)), 80))
+    assert "2.5.0 has torch 2.5.0+cu128.\n" in text
 
 
 def test_nothing_changed_is_said():
@@ -157,3 +166,25 @@ def test_a_stream_that_cannot_write_the_signs_gets_others():
     print_lines(summary(a_run(), 80), stream)
     stream.flush()
     assert b"ok > wrong" in stream.buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("newest", "code"),
+    [
+        (["ok", "ok"], 0),
+        (["ok", "skip"], 0),
+        (["skip", "skip"], 0),
+        (["ok", "wrong"], 1),
+        (["infra", "wrong"], 1),
+        (["ok", "ok|wrong"], 1),
+        (["ok", "infra"], 3),
+        (["ok", "broken"], 3),
+        (["uninstallable", "uninstallable"], 3),
+        (["ok", None], 3),
+        ([], 3),
+    ],
+)
+def test_the_exit_code_is_about_the_newest_build(newest, code):
+    rows = [series(f"f{number}", "wrong", each) for number, each in enumerate(newest)]
+    assert findings(*rows).exit_code == code
+    assert findings(*rows, interrupted=True).exit_code == 130
