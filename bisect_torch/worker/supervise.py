@@ -130,9 +130,11 @@ class Watch:
         for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
             self._poll.register(descriptor, select.POLLIN)
         self._kills_before = system.kernel_kills()
-        self._baseline: Optional[int] = None
+        self._baseline = 0
+        self._measured = time.monotonic()
         if ready:
             self._enter("run")
+            self._baseline = 0
 
     def to_the_end(self) -> Ending:
         """Watch the cell, then kill and reap everything that is left of it."""
@@ -162,6 +164,9 @@ class Watch:
     def _enter(self, phase: str) -> None:
         if phase == "exit":
             self._ending.elapsed_s = self._used_s
+        else:
+            # What a forked cell shares with its parent, and what an interpreter has loaded, is not the cell's own use.
+            self._baseline = system.resident_bytes(self._child.pid)
         self._ending.phase = phase
         self._used_s = 0.0
 
@@ -231,13 +236,8 @@ class Watch:
         return bool(process)
 
     def _over_limits(self) -> bool:
-        limit = self._limits.memory_bytes
-        if limit:
-            grown = self._growth()
-            self._ending.peak_bytes = max(self._ending.peak_bytes, grown)
-            if grown > limit:
-                self._ending.over_memory = grown
-                return True
+        if self._over_memory():
+            return True
         if self._used_s < self._limits.of(self._ending.phase):
             return False
         before = self._ending.phase
@@ -247,11 +247,20 @@ class Watch:
         self._ending.timed_out = True
         return True
 
+    def _over_memory(self) -> bool:
+        limit = self._limits.memory_bytes
+        now = time.monotonic()
+        if not limit or self._ending.phase == "load" or now - self._measured < MEMORY_TICK_S / 2:
+            return False
+        self._measured = now
+        grown = self._growth()
+        self._ending.peak_bytes = max(self._ending.peak_bytes, grown)
+        if grown > limit:
+            self._ending.over_memory = grown
+        return grown > limit
+
     def _growth(self) -> int:
         own = system.resident_bytes(self._child.pid)
-        if self._baseline is None:
-            # A forked cell shares what its parent has loaded; that is not its own use.
-            self._baseline = own
         below = sum(system.resident_bytes(process) for process in system.descendants(self._child.pid))
         return max(0, own - self._baseline) + below
 
