@@ -30,6 +30,8 @@ EXIT_LIMIT_S = 30.0
 _STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
 _READ_BYTES = 2**20
+_MESSAGE_BYTES = 2**14
+_buffer = bytearray(_READ_BYTES)  # one for all cells: a new one each time costs a page fault for every 4 KiB
 
 
 class Limits:
@@ -124,7 +126,6 @@ class Watch:
         self._ending.stdout = BoundedOutput(pattern)
         self._ending.stderr = BoundedOutput(pattern)
         self._used_s = 0.0
-        self._buffer = bytearray(_READ_BYTES)
         self._poll = select.poll()
         self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
         for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
@@ -184,12 +185,12 @@ class Watch:
     def _read_output(self, descriptor: int) -> bool:
         """Whether more may come."""
         try:
-            count = os.readv(descriptor, [self._buffer])
+            count = os.readv(descriptor, [_buffer])
         except BlockingIOError:
             return True
         if not count:
             return False
-        self._streams[descriptor].feed(memoryview(self._buffer)[:count])
+        self._streams[descriptor].feed(memoryview(_buffer)[:count])
         return True
 
     def _look_at_requests(self) -> None:
@@ -205,7 +206,7 @@ class Watch:
     def _read_messages(self) -> bool:
         """Whether more may come."""
         try:
-            data = self._child.channel.recv(_READ_BYTES)
+            data = self._child.channel.recv(_MESSAGE_BYTES)
         except BlockingIOError:
             return True
         except ConnectionError:
