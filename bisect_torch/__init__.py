@@ -1,5 +1,22 @@
-"""bisect-torch: the public names for case files."""
+"""bisect-torch: the public names for case files.
 
-from bisect_torch.worker.api import Skip, case, check, skip
+They are loaded when they are first used, so that the command line does not pay for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bisect_torch.worker.api import Skip, case, check, skip
 
 __all__ = ["Skip", "case", "check", "skip"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from bisect_torch.worker import api
+
+    globals().update({known: getattr(api, known) for known in __all__})
+    return globals()[name]

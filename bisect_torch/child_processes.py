@@ -1,12 +1,13 @@
 """The one place where the orchestrator starts a child process.
 
-A child dies with the orchestrator: it is started through a few lines that ask the kernel for a signal on the parent's
-death (Linux) before they become the real program. The wrapper is a program of its own, not a ``preexec_fn``, because the
-orchestrator has threads and running Python between fork and exec can deadlock there.
+A child dies with the orchestrator: it is started through a few lines that ask the kernel for a signal on the
+parent's death (Linux) before they become the real program. The wrapper is a program of its own, not a ``preexec_fn``,
+because the orchestrator has threads and running Python between fork and exec can deadlock there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -113,14 +114,15 @@ def run_process(
             kill_group(child.pid)
             child.wait()
             break
-    for reader in readers:
+    for reader, stream in zip(readers, (child.stdout, child.stderr), strict=True):
         reader.join(timeout=5)
+        # A reader that still runs has a pipe that a grandchild keeps open: closing it would wait for that one.
+        if stream is not None and not reader.is_alive():
+            stream.close()
     return Completed(child.returncode, "".join(stdout), "".join(stderr), timed_out)
 
 
 def kill_group(pid: int) -> None:
     """Send SIGKILL to the process group that ``pid`` leads; nothing happens when it is gone."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -31,7 +31,7 @@ class InfrastructureError(BisectTorchError):
     exit_code = 3
 
 
-class Interrupted(BisectTorchError):
+class Interrupted(BisectTorchError):  # noqa: N818 - named like KeyboardInterrupt
     """The user stopped the run. What had finished is kept."""
 
     exit_code = 130

@@ -12,9 +12,9 @@ import enum
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Union
+from typing import Any
 
-Scalar = Union[str, int, float, bool, None]
+Scalar = str | int | float | bool | None
 """A parameter value of a case."""
 
 
@@ -31,6 +31,7 @@ class Verdict(str, enum.Enum):
     UNINSTALLABLE = "uninstallable"
     BROKEN = "broken"
     INFRA = "infra"
+    UNDECIDABLE = "undecidable"  # only under new tolerances: the stored numbers do not tell
 
     @property
     def judged(self) -> bool:
@@ -81,6 +82,8 @@ class Build:
         pythons: Minor Python versions (``3.11``) for which a wheel fits this platform; empty when not known.
         download_bytes: Size of the torch wheel for the chosen Python, where known.
         python: The interpreter, for a local build only.
+        yanked: Every file of it was withdrawn from the index: it takes part only when named.
+        lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
     """
 
     kind: BuildKind
@@ -91,6 +94,8 @@ class Build:
     pythons: tuple[str, ...] = ()
     download_bytes: int | None = None
     python: Path | None = None
+    yanked: bool = False
+    lock: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +130,46 @@ class Environment:
     def local_version(self) -> str | None:
         """The local part of torch's version: ``cu128``."""
         return self.torch_version.partition("+")[2] or None
+
+    def describe(self) -> dict[str, object]:
+        """What a results file keeps of it: everything but where it lies."""
+        return {
+            "build": self.build.name,
+            "kind": self.build.kind.value,
+            "version": self.build.version,
+            "day": self.build.day.isoformat() if self.build.day else None,
+            "python": self.python_version,
+            "lock_hash": self.lock_hash,
+            "packages": dict(self.packages),
+            "torch_version": self.torch_version,
+            "git_commit": self.git_commit,
+            "cuda": self.cuda,
+            "backend": self.backend,
+        }
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any], build: Build | None = None) -> Environment:
+        """The environment that :meth:`describe` described; its folders are not known."""
+        day = description["day"]
+        return cls(
+            build=build
+            or Build(
+                kind=BuildKind(description["kind"]),
+                version=description["version"],
+                name=description["build"],
+                day=datetime.date.fromisoformat(day) if day else None,
+                git_commit=description["git_commit"],
+            ),
+            root=Path(),
+            python=Path(),
+            python_version=description["python"],
+            lock_hash=description["lock_hash"],
+            packages=description["packages"],
+            torch_version=description["torch_version"],
+            git_commit=description["git_commit"],
+            cuda=description["cuda"],
+            backend=description["backend"],
+        )
 
 
 class CaseKind(str, enum.Enum):
@@ -316,8 +361,8 @@ FACT_FIELDS = frozenset(
     for field in dataclasses.fields(Observation)
 ) - {
     "key", "run_id", "build", "build_name", "build_kind", "case_file", "case_file_hash", "case", "instance", "repeat",
-    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s", "machine",
-    "failed_capability",
+    "local_version", "git_commit", "lock_hash", "python", "backend", "cuda", "parameters", "issue", "timeout_s",
+    "machine", "failed_capability",
 }  # fmt: skip
 """Names that a worker may send."""
 

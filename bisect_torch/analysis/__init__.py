@@ -1,1 +1,23 @@
-"""Pure: judge observations, build series, find transitions."""
+"""What observations mean. Pure: no input, no output, no clock."""
+
+from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
+from bisect_torch.analysis.judge import Tolerances, judge
+from bisect_torch.analysis.normalise import normalise
+from bisect_torch.analysis.series import build_series, counted
+from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
+
+__all__ = [
+    "Confirmation",
+    "Tolerances",
+    "Wanted",
+    "build_series",
+    "confirmed",
+    "counted",
+    "flaky_repeats",
+    "fold",
+    "judge",
+    "normalise",
+    "transition_kind",
+    "transitions",
+    "wanted_repeats",
+]

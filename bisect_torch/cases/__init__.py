@@ -1,1 +1,8 @@
 """Find, read, expand and hash case files without importing torch."""
+
+from bisect_torch.cases.discovery import Discovered, discover, from_expansion
+from bisect_torch.cases.imports import hidden_neighbours
+from bisect_torch.cases.requirements import unmet
+from bisect_torch.cases.selecting import matching
+
+__all__ = ["Discovered", "discover", "from_expansion", "hidden_neighbours", "matching", "unmet"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Union
 
 from bisect_torch.model import Build, Environment, Instance, Judgement, Observation
 
@@ -109,7 +108,15 @@ class RunFinished:
     seconds: float
 
 
-Event = Union[
-    RunPlanned, RowsAdded, BuildProgress, EnvironmentReady, CellStarted, CellFinished, Confirming, Note, RunFinished
-]
+Event = (
+    RunPlanned
+    | RowsAdded
+    | BuildProgress
+    | EnvironmentReady
+    | CellStarted
+    | CellFinished
+    | Confirming
+    | Note
+    | RunFinished
+)
 Observer = Callable[[Event], None]

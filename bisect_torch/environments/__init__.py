@@ -1,1 +1,28 @@
-"""Lock, install, check, stamp, reuse and remove environments. The only room that calls uv."""
+"""Environments: one build each, locked, installed, checked and stamped. The only room that runs uv."""
+
+from bisect_torch.environments.control import capability
+from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, redact
+from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
+from bisect_torch.environments.options import EnvironmentOptions
+from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.staged import staged_package
+from bisect_torch.environments.store import Store
+from bisect_torch.environments.variables import clean_environment_variables
+
+__all__ = [
+    "EnvironmentBroken",
+    "EnvironmentOptions",
+    "EnvironmentPlan",
+    "NotInstallable",
+    "PlannedEnvironment",
+    "Store",
+    "capability",
+    "clean_environment_variables",
+    "ensure",
+    "list_environments",
+    "plan_environments",
+    "probe_interpreter",
+    "redact",
+    "remove",
+    "staged_package",
+]

@@ -28,13 +28,14 @@ class ErrorBins:
         """Add a flat block of float64 values."""
         import torch
 
-        magnitude, error = magnitude[finite], error[finite]
+        if not bool(finite.all()):
+            magnitude, error = magnitude[finite], error[finite]
         if not magnitude.numel():
             return
         exponent = torch.frexp(magnitude).exponent.to(torch.int64) - 1
-        place = torch.where(magnitude > 0, exponent - _ZERO, torch.zeros((), dtype=torch.int64))
+        place = torch.where(magnitude > 0, exponent - _ZERO, torch.zeros((), dtype=torch.int64, device="cpu"))
         count = torch.bincount(place, minlength=_SIZE)
-        largest = torch.zeros(_SIZE, dtype=torch.float64).scatter_reduce_(0, place, error, "amax")
+        largest = torch.zeros(_SIZE, dtype=torch.float64, device="cpu").scatter_reduce_(0, place, error, "amax")
         for row in count.nonzero().reshape(-1).tolist():
             self._add(row + _ZERO, int(count[row]), float(largest[row]))
 

@@ -43,7 +43,10 @@ def _cut(shape: List[int], start: int, prefix: Index, count: int, limit: int) ->
 
 def block_on_cpu(tensor: "torch.Tensor", index: Index) -> "torch.Tensor":
     """The block as a flat, contiguous CPU tensor without gradient."""
-    block = tensor.detach()[index] if index else tensor.detach()
+    tensor = tensor.detach()
+    if any(getattr(tensor, "names", ())):
+        tensor = tensor.rename(None)
+    block = tensor[index] if index else tensor
     return block.resolve_conj().resolve_neg().to("cpu").contiguous().reshape(-1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from bisect_torch.numerics import compare as leaf
@@ -204,10 +205,10 @@ def _python_tensor(value: Any, flat: List[Any]) -> "torch.Tensor":
     import torch
 
     if any(isinstance(item, complex) for item in flat):
-        return torch.tensor(value, dtype=torch.complex128)
+        return torch.tensor(value, dtype=torch.complex128, device="cpu")
     if any(isinstance(item, float) for item in flat):
-        return torch.tensor(value, dtype=torch.float64)
-    return torch.tensor(value)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
+    return torch.tensor(value, device="cpu")
 
 
 def _side(value: Any) -> Optional[_Side]:
@@ -229,7 +230,7 @@ def _side(value: Any) -> Optional[_Side]:
     if isinstance(value, (bool, int, complex)):
         return _Side(_python_tensor(value, [value]), stated=False)
     if isinstance(value, float):
-        return _Side(torch.tensor(value, dtype=torch.float64), stated=False, name=_precision(value))
+        return _Side(torch.tensor(value, dtype=torch.float64, device="cpu"), stated=False, name=_precision(value))
     return None
 
 
@@ -308,7 +309,8 @@ def _numbers_fit(kind: Optional[str], expected: Optional[str], *, strict: bool) 
 def _criterion(name: str, step: Optional[float], expected_step: Optional[float], rules: _Rules) -> leaf.Criterion:
     if rules.rtol is not None or rules.atol is not None:
         return leaf.Criterion("elementwise", rtol=float(rules.rtol or 0.0), atol=float(rules.atol or 0.0))
-    if tolerance.kind(name) in ("integer", "bool") or (step is not None and expected_step is not None):
+    both_quantised = step is not None and expected_step is not None
+    if both_quantised or tolerance.kind(name) in ("integer", "bool") or tolerance.unit_roundoff(name) >= 0.5:
         return leaf.Criterion("exact")
     if step is not None:  # the nearest value may be half a step off; a tie or a rounded scale costs the other half
         return leaf.Criterion("elementwise", rtol=0.0, atol=step)
@@ -355,14 +357,19 @@ class _RowsDifferError(Exception):
 
 def _explanation(actual: Any, explain: Mapping[str, Any], rows: Optional[int]) -> Optional[str]:
     for name, model in explain.items():
-        if rows is not None and callable(model):
-            parts = (unit for _, unit in leaf.by_rows(actual, model, rows))
-            reproduced = all(leaf.same_values(unit.actual, unit.reference()) for unit in parts)
-        else:
-            reproduced = _reproduces(actual, model() if callable(model) else model)
-        if reproduced:
-            return str(name)
+        try:
+            if _explains(actual, model, rows):
+                return str(name)
+        except Exception as problem:  # noqa: BLE001 - a faulty model must not turn a wrong value into an error
+            warnings.warn(f"the fault model {name!r} failed: {problem!r}", RuntimeWarning, stacklevel=4)
     return None
+
+
+def _explains(actual: Any, model: Any, rows: Optional[int]) -> bool:
+    if rows is None or not callable(model):
+        return _reproduces(actual, model() if callable(model) else model)
+    parts = (unit for _, unit in leaf.by_rows(actual, model, rows))
+    return all(leaf.same_values(unit.actual, unit.reference()) for unit in parts)
 
 
 def _reproduces(actual: Any, model: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from bisect_torch.numerics import tolerance
@@ -108,7 +109,7 @@ def compare_units(units: Sequence[Unit], shape: Sequence[int], name: str, criter
 
 def _ratio(error: float, norm: float) -> float:
     if norm:
-        return min(error / norm, 1.7976931348623157e308)
+        return min(error / norm, sys.float_info.max)
     return math.inf if error else 0.0
 
 
@@ -195,7 +196,7 @@ def _block(actual: "torch.Tensor", reference: "torch.Tensor", index: Index, name
     else:
         differs = (a != r) & ~(a_nan & r_nan)
     nan_mismatch = a_nan ^ r_nan
-    zero = torch.zeros((), dtype=torch.float64)
+    zero = torch.zeros((), dtype=torch.float64, device="cpu")
     largest = torch.finfo(torch.float64).max
     error = torch.where(finite, (a - r).abs(), zero).clamp(max=largest)
     magnitude = torch.where(torch.isfinite(r), r.abs(), zero).clamp(max=largest)
@@ -208,7 +209,7 @@ def high_precision(block: "torch.Tensor") -> "torch.Tensor":
 
     if not block.is_complex():
         return block.to(torch.float64)
-    if block.dtype == torch.complex32:  # few operators know it
+    if block.dtype not in (torch.complex64, torch.complex128):  # few operators know the half ones
         return torch.view_as_complex(torch.view_as_real(block).to(torch.float64))
     return block.to(torch.complex128)
 

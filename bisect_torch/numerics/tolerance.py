@@ -6,8 +6,10 @@ error analysis", SIAM J. Sci. Comput. 41 (2019), theorem 2.4: the error of a red
 ``exp(lambda * sqrt(K) * u) - 1``, about ``lambda * sqrt(K) * u``, with probability at least
 ``1 - 2 exp(-lambda**2 (1 - u)**2 / 2)`` per rounding sequence. With lambda = 8 it fails once in 4e13 elements.
 
-Formats narrower than float32 are accumulated in float32 by torch, and rounded once at the end, so their bound is
-``8 * (u(dtype) + sqrt(K) * u(float32))``. A complex product costs up to ``sqrt(5) * u`` (Brent, Percival and
+Formats narrower than float32 are accumulated in float32 by torch and rounded at the end of each operator, by at most u
+each time. So their bound is ``r * u(dtype) + 8 * sqrt(K) * u(float32)``, with r = 4 roundings for the 16-bit formats,
+in which whole models compute, and r = 2 for the 8-bit formats, in which results are only stored (a format of powers of
+two has no such bound: it is compared exactly). A complex product costs up to ``sqrt(5) * u`` (Brent, Percival and
 Zimmermann, Math. Comp. 76, 2007), so complex bounds are that much larger. To each comes the rounding of results that
 underflow: 8 times the smallest subnormal number of the type, over ``max |reference|``.
 """
@@ -15,9 +17,12 @@ underflow: 8 times the smallest subnormal number of the type, over ``max |refere
 from __future__ import annotations
 
 import math
+import sys
 from typing import Dict, Optional, Tuple
 
 LAMBDA = 8.0
+_ROUNDINGS_16 = 4
+_ROUNDINGS_8 = 2
 DEFAULT_K = 1024
 """Length of the reduction where a check does not state it."""
 
@@ -33,7 +38,8 @@ _FLOATS: Dict[str, Tuple[int, int]] = {
     "float8_e4m3fnuz": (4, 4),
     "float8_e8m0fnu": (8, 1),
 }
-_COMPLEX = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
+_SIXTEEN_BITS = (_FLOATS["bfloat16"], _FLOATS["float16"])
+_COMPLEX = {"complex128": "float64", "complex64": "float32", "complex32": "float16", "bcomplex32": "bfloat16"}
 _INTEGERS = {f"int{bits}": (True, bits) for bits in (8, 16, 32, 64)}
 _INTEGERS.update({f"uint{bits}": (False, bits) for bits in (8, 16, 32, 64)})
 
@@ -82,8 +88,10 @@ def normwise_bound(name: str, k: int, reference_max: float, smallest: float) -> 
         smallest: Smallest positive number of the type.
     """
     own, accumulator = unit_roundoff(name), unit_roundoff("float32")
-    bound = math.sqrt(k) * own if own <= accumulator else own + math.sqrt(k) * accumulator
+    bound = LAMBDA * math.sqrt(k) * min(own, accumulator)
+    if own > accumulator:
+        bound += own * (_ROUNDINGS_16 if _FLOATS[real_name(name)] in _SIXTEEN_BITS else _ROUNDINGS_8)
     if kind(name) == "complex":
         bound *= math.sqrt(5.0)
-    underflow = smallest / reference_max if reference_max > smallest else 0.0
-    return LAMBDA * (bound + underflow)
+    underflow = smallest / reference_max if reference_max else 0.0
+    return min(bound + LAMBDA * underflow, sys.float_info.max)

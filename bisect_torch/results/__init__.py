@@ -1,1 +1,18 @@
-"""Schema, journal, Parquet."""
+"""Results: the journal, the Parquet file, and the key that finds an observation again."""
+
+from bisect_torch.results.journal import Journal, JournalContent
+from bisect_torch.results.key import cell_key
+from bisect_torch.results.results_file import ResultsFile, tool_version
+from bisect_torch.results.schema import COLUMNS, SCHEMA_VERSION, arrow_schema, schema_table
+
+__all__ = [
+    "COLUMNS",
+    "SCHEMA_VERSION",
+    "Journal",
+    "JournalContent",
+    "ResultsFile",
+    "arrow_schema",
+    "cell_key",
+    "schema_table",
+    "tool_version",
+]

@@ -95,8 +95,8 @@ def case(function: Optional[Function] = None, **keywords: Any) -> Any:
     """Declare a function as a case; bare, or with options and parameters.
 
     ``memory="14 GiB"`` or ``{"cpu": "14 GiB", "cuda": "20 GiB"}``, ``timeout=120`` (seconds), ``device="cuda"`` or a
-    list, ``needs="torch>=2.6"``, ``"compile"`` or a list, ``issue="https://…"``. Every other keyword is a parameter with
-    its list of values (strings, numbers, booleans, None); the case is run with every combination. The function takes
+    list, ``needs="torch>=2.6"``, ``"compile"`` or a list, ``issue="https://…"``. Other keywords are parameters with
+    their list of values (strings, numbers, booleans, None); the case is run with every combination. The function takes
     ``device`` only if it names it.
 
     Raises:

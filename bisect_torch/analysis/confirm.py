@@ -1,0 +1,190 @@
+"""Which repeats must still run before transitions are printed. Pure; the engine asks until nothing is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bisect_torch.analysis.judge import Tolerances
+from bisect_torch.analysis.series import Cell, Row, collect, series_of
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, transitions
+from bisect_torch.model import Isolation, Observation, Point, Verdict
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How far confirming goes.
+
+    Args:
+        false_transition: Accepted probability that a series of a case that is flaky shows a false transition.
+        base_repeats: Repeats of every cell in the first pass (``--repeat``).
+        lost_repeats: Repeats of one cell that may come to nothing (worker lost, environment broken) before it is left
+            unconfirmed.
+        budget_s: Seconds that all further repeats may take one after another, with those that have run; None for no
+            bound. What does not fit is left unconfirmed, flaky cases first.
+        own_process_s: Seconds that a repeat in an interpreter of its own takes besides the case: importing torch from
+            bytecode was measured at 2 s, full teardown at 0.85 s.
+    """
+
+    false_transition: float = 1e-4
+    base_repeats: int = 1
+    lost_repeats: int = 3
+    budget_s: float | None = None
+    own_process_s: float = 2.85
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One repeat that must still run. Repeat *i* of a cell runs in worker process *i*.
+
+    Args:
+        build: The build's name.
+        isolation: An interpreter of its own with full teardown, or what the cell had before.
+        reason: For the user, in words.
+    """
+
+    case_file: str
+    instance: str
+    device: str
+    build: str
+    repeat: int
+    isolation: Isolation
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Need:
+    row: Row
+    build: str
+    cell: Cell
+    forks: int
+    own: int
+    reason: str
+    priority: int
+
+    def seconds(self, settings: Confirmation) -> float:
+        """How long its repeats will take, one after another."""
+        once = max((o.elapsed_s or o.timeout_s or 0.0 for o, _ in self.cell.judged), default=0.0)
+        processes = self.own if self.cell.forked else self.own + self.forks
+        return once * (self.forks + self.own) + settings.own_process_s * processes
+
+
+def flaky_repeats(builds: int, false_transition: float) -> int:
+    """Repeats of every cell of a case that is known to be flaky.
+
+    A cell that gives one answer with probability p and another with 1 - p shows n times the first with p**n. Two
+    neighbours show a false transition when one is all the first and the other all the second: 2 * (p * (1 - p))**n, at
+    most 2 * 4**-n, at p = 1/2. A series has ``builds - 1`` neighbours, so n is the least with
+    ``2 * (builds - 1) * 4**-n <= false_transition``; it is 10 for 15 builds and 1e-4.
+    """
+    neighbours = max(1, builds - 1)
+    return max(CONFIRMING_PROCESSES, math.ceil(math.log(2 * neighbours / false_transition, 4)))
+
+
+def wanted_repeats(
+    observations: Iterable[Observation],
+    builds: Sequence[str],
+    *,
+    confirmation: Confirmation | None = None,
+    tolerances: Tolerances | None = None,
+    keys: Container[str] | None = None,
+) -> list[Wanted]:
+    """What must still run, given everything that has been observed; nothing once that is enough.
+
+    - Both ends of every transition: three worker processes, the last of them an interpreter of its own with full
+      teardown.
+    - The first and the last judged build of every series: once in an interpreter of its own.
+    - A cell that was right in forks and crashed at the exit of an interpreter of its own: one more of those.
+    - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
+      where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
+      convincing false series: each build shows one of its answers by chance.
+
+    A cell that times out is run in three processes at most. With fewer than two builds nothing is wanted.
+
+    Asked again after each round with the new observations it comes to an end: every repeat that it asks for adds an
+    observation, and a cell has at most a fixed number of them.
+    """
+    settings = confirmation or Confirmation()
+    if len(builds) < 2:
+        return []
+    cells = collect(observations, tolerances, keys=keys)
+    needs = [need for row, by_build in cells.items() for need in _needs(row, by_build, builds, settings)]
+    needs.sort(key=lambda need: need.priority)  # stable
+    return [wanted for need in _within_budget(needs, cells, settings) for wanted in _repeats(need)]
+
+
+def _needs(row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation) -> Iterator[_Need]:
+    series = series_of(row, cells, builds)
+    points = {point.build: point for point in series.points if point is not None and point.judgement.verdict.judged}
+    ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
+    edges = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
+    most = flaky_repeats(len(builds), settings.false_transition)
+    flaky = [build for build, point in points.items() if point.flaky and not cells[build].exit_crash_to_confirm]
+    if 2 * len(flaky) > len(points):
+        most *= 2
+    for build, point in points.items():
+        cell = cells[build]
+        if _exhausted(cell, settings, most):
+            continue
+        if cell.exit_crash_to_confirm:
+            yield _Need(row, build, cell, 0, 1, "it crashed at the exit of an interpreter of its own", 1)
+        elif point.flaky:
+            continue
+        elif build in ends and (missing := _missing_at_end(point)) != (0, 0):
+            yield _Need(row, build, cell, *missing, "the end of a transition", 0)
+        elif build in edges and not point.own_process:
+            yield _Need(row, build, cell, 0, 1, "the first or last build", 1)
+        elif flaky and (more := _more_for_flaky(point, most)):
+            yield _Need(row, build, cell, more, 0, "the case is flaky on another build", 2)
+
+
+def _missing_at_end(point: Point) -> tuple[int, int]:
+    """Repeats as before, and in an interpreter of its own."""
+    own = 0 if point.own_process else 1
+    return max(0, CONFIRMING_PROCESSES - point.processes - own), own
+
+
+def _more_for_flaky(point: Point, most: int) -> int:
+    """As many again as there are, so that a cell that turns out flaky early costs little."""
+    limit = CONFIRMING_PROCESSES if point.judgement.verdict is Verdict.TIMEOUT else most
+    return max(0, min(limit - point.processes, max(2, point.processes)))
+
+
+def _exhausted(cell: Cell, settings: Confirmation, most: int) -> bool:
+    unjudged = len(cell.repeats) - len(cell.judged)
+    return (
+        unjudged > settings.lost_repeats
+        or len(cell.repeats) >= settings.base_repeats + most + CONFIRMING_PROCESSES + settings.lost_repeats
+    )
+
+
+def _within_budget(
+    needs: Iterable[_Need], cells: Mapping[Row, Mapping[str, Cell]], settings: Confirmation
+) -> Iterator[_Need]:
+    if settings.budget_s is None:
+        yield from needs
+        return
+    spent = sum(
+        (o.elapsed_s or 0.0) + (settings.own_process_s if o.isolation == Isolation.PROCESS.value else 0.0)
+        for by_build in cells.values()
+        for cell in by_build.values()
+        for o, _ in cell.repeats
+        if o.repeat >= settings.base_repeats
+    )
+    for need in needs:
+        seconds = need.seconds(settings)
+        if spent + seconds <= settings.budget_s:
+            spent += seconds
+            yield need
+
+
+def _repeats(need: _Need) -> Iterator[Wanted]:
+    taken = {o.repeat for o, _ in need.cell.repeats}
+    usual = Isolation.FORK if need.cell.forked else Isolation.PROCESS
+    repeat = 0
+    for isolation in [usual] * need.forks + [Isolation.PROCESS] * need.own:
+        while repeat in taken:
+            repeat += 1
+        taken.add(repeat)
+        yield Wanted(*need.row, need.build, repeat, isolation, need.reason)

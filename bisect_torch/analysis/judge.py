@@ -1,0 +1,201 @@
+"""An observation under given tolerances becomes a judgement. Pure; the words are those of the design."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bisect_torch.analysis.histogram import under_tolerances
+from bisect_torch.analysis.normalise import normalise
+from bisect_torch.model import Judgement, Observation, Outcome, Verdict
+
+_ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
+_ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
+_BAD_OUTPUT = "output matches "
+_SKIP_STATUS = 125
+_CANNOT_START = frozenset({126, 127})
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """An element is right when ``|actual - reference| <= atol + rtol * |reference|``."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+def judge(observation: Observation, tolerances: Tolerances | None = None) -> Judgement:
+    """What an observation means.
+
+    Args:
+        tolerances: Judge the numbers that ``check`` stored under these instead of the criterion that was in force. A
+            value that the stored histogram leaves open is :attr:`Verdict.UNDECIDABLE`, which is never an end of a
+            transition. What a case asserted itself does not depend on them.
+    """
+    outcome = Outcome(observation.outcome)
+    if outcome in _PLAIN:
+        verdict = _PLAIN[outcome]
+        return Judgement(verdict, verdict.value, reason=observation.reason or "")
+    if outcome is Outcome.RETURNED:
+        return _returned(observation, tolerances)
+    if outcome is Outcome.RAISED:
+        return _raised(observation, tolerances)
+    if outcome is Outcome.EXITED:
+        return _exited(observation)
+    if outcome is Outcome.SIGNALLED:
+        return _crash(observation, observation.signal or "signal")
+    verdict = Verdict.TIMEOUT if outcome is Outcome.TIMED_OUT else Verdict.OOM
+    return Judgement(verdict, verdict.value, detail=_detail_with_phase(observation), reason=observation.reason or "")
+
+
+_PLAIN = {
+    Outcome.SKIPPED: Verdict.SKIP,
+    Outcome.NOT_INSTALLED: Verdict.UNINSTALLABLE,
+    Outcome.ENVIRONMENT_BROKEN: Verdict.BROKEN,
+    Outcome.LOST: Verdict.INFRA,
+}
+
+
+def _returned(observation: Observation, tolerances: Tolerances | None) -> Judgement:
+    if observation.signal is not None:
+        return _crash(observation, observation.signal)  # the exit status outranks the result
+    if observation.exit_code:
+        return _crash(observation, f"exit {observation.exit_code}")
+    if observation.returned_false:
+        return _failed_by_the_case(observation, tolerances, Judgement(Verdict.WRONG, "wrong", detail="returned False"))
+    why = _why_wrong_at_any_tolerance(observation)
+    if why is None and tolerances is not None and observation.error_bins is not None:
+        return _rejudged(observation, tolerances)
+    if why is None and _beyond_criterion(observation):
+        why = "values differ"
+    if why is None:
+        return Judgement(Verdict.OK, "ok")
+    return _wrong(observation, why)
+
+
+def _wrong(observation: Observation, why: str) -> Judgement:
+    where = f" at {observation.check_path}" if observation.check_path else ""
+    explained = f": {observation.explained_by}" if observation.explained_by else ""
+    return Judgement(Verdict.WRONG, "wrong", detail=f"{why}{where}{explained}")
+
+
+def _why_wrong_at_any_tolerance(observation: Observation) -> str | None:
+    if observation.mismatch:
+        return normalise(observation.mismatch)
+    if observation.nan_mismatches:
+        return "NaN on one side only"
+    if observation.inf_mismatches:
+        return "infinite on one side only"
+    return None
+
+
+def _beyond_criterion(observation: Observation) -> bool:
+    if observation.wrong_elements:
+        return True
+    if observation.criterion != "normwise" or observation.tolerance is None or observation.rel_error is None:
+        return False
+    return math.isnan(observation.rel_error) or observation.rel_error > observation.tolerance
+
+
+def _rejudged(observation: Observation, tolerances: Tolerances) -> Judgement:
+    right = under_tolerances(observation.error_bins or "[]", tolerances.rtol, tolerances.atol)
+    if right is False:
+        return _wrong(observation, "values differ")
+    if right is True:
+        return Judgement(Verdict.OK, "ok")
+    return Judgement(Verdict.UNDECIDABLE, "undecidable", reason="the stored histogram of errors leaves it open")
+
+
+def _failed_by_the_case(observation: Observation, tolerances: Tolerances | None, wrong: Judgement) -> Judgement:
+    """A case that asserted, or returned False, has said itself that it is wrong.
+
+    Under new tolerances that stands, unless it may have said so because of its own ``check``, as in
+    ``assert check(...)``, and that check is right now: what the case would have gone on to do is not known.
+    """
+    beyond = _why_wrong_at_any_tolerance(observation) is None and _beyond_criterion(observation)
+    if tolerances is None or not observation.checks or not beyond or observation.error_bins is None:
+        return wrong
+    if _rejudged(observation, tolerances).verdict is Verdict.WRONG:
+        return wrong
+    reason = "the case failed on its own check, which these tolerances may let pass"
+    return Judgement(Verdict.UNDECIDABLE, "undecidable", reason=reason)
+
+
+def _raised(observation: Observation, tolerances: Tolerances | None) -> Judgement:
+    if observation.error_type == "SystemExit":
+        return _exited(observation)
+    broken = _not_torchs_fault(observation)
+    if broken is not None:
+        return broken
+    if _output_is_bad(observation):
+        return _wrong(observation, normalise(observation.mismatch or ""))
+    if _asserted(observation):
+        wrong = Judgement(Verdict.WRONG, "wrong", detail=_detail(observation))
+        return _failed_by_the_case(observation, tolerances, wrong)
+    root = observation.root_type or observation.error_type or "Exception"
+    absent = observation.absent_name is not None
+    return Judgement(Verdict.ERROR, f"error:{root}", detail=_detail(observation), api_absent=absent)
+
+
+def _not_torchs_fault(observation: Observation) -> Judgement | None:
+    module = (observation.missing_module or "").partition(".")[0]
+    if module and (module != "torch" or observation.missing_module == "torch"):
+        reason = f"No module named {module!r}"
+        return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
+    if observation.failed_capability is not None:
+        reason = observation.failed_capability
+        if observation.reason and observation.reason not in reason:
+            reason = f"{reason}: {observation.reason}"
+        return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
+    return None
+
+
+def _asserted(observation: Observation) -> bool:
+    """Whether torch came to its end and the values are not right. An assertion that another exception wraps is not."""
+    if observation.error_type != "AssertionError":
+        return False
+    module = (observation.frame or "").partition(":")[0]
+    return observation.frame_origin in _ASSERTION_ORIGINS or any(
+        module == name or module.startswith(name + ".") for name in _ASSERTION_MODULES
+    )
+
+
+def _output_is_bad(observation: Observation) -> bool:
+    """``--bad-if-output`` says what the symptom looks like; it counts however the program ended, short of a crash."""
+    return (observation.mismatch or "").startswith(_BAD_OUTPUT)
+
+
+def _exited(observation: Observation) -> Judgement:
+    by_exception = observation.error_type == "SystemExit"
+    status = observation.exit_code
+    if status is None:
+        status = 1 if by_exception else 0
+    if observation.phase == "exit":
+        return _crash(observation, f"exit {status}")
+    if _output_is_bad(observation):
+        return _wrong(observation, normalise(observation.mismatch or ""))
+    if status == 0:
+        if not by_exception:
+            return _crash(observation, "exit 0", reason="left without a result")
+        return Judgement(Verdict.OK, "ok")
+    if status == _SKIP_STATUS:
+        return Judgement(Verdict.SKIP, "skip", reason=observation.reason or f"exit {_SKIP_STATUS}")
+    if status in _CANNOT_START and not by_exception:
+        return Judgement(Verdict.BROKEN, "broken", reason=observation.reason or f"exit {status}: cannot be started")
+    return Judgement(Verdict.ERROR, f"error:exit {status}", detail=_detail(observation))
+
+
+def _crash(observation: Observation, how: str, reason: str = "") -> Judgement:
+    detail = _detail_with_phase(observation)
+    return Judgement(Verdict.CRASH, f"crash:{how}", detail=detail, reason=observation.reason or reason)
+
+
+def _detail_with_phase(observation: Observation) -> str:
+    at_exit = "at exit" if observation.phase == "exit" else ""
+    return " ".join(part for part in (at_exit, _detail(observation)) if part)
+
+
+def _detail(observation: Observation) -> str:
+    message = normalise(observation.root_message or observation.message or "")
+    frame = f"in {observation.frame}" if observation.frame else ""
+    return " ".join(part for part in (message, frame) if part)

@@ -1,0 +1,80 @@
+"""Where a series changes, and which rows change alike. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
+
+CONFIRMING_PROCESSES = 3
+"""An end of a transition has run in this many different worker processes before the transition is confirmed."""
+
+_LOUD = frozenset({Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM})
+
+
+def transitions(series: Series) -> list[Transition]:
+    """Every two neighbouring solid points whose signature differs, oldest first.
+
+    What lies between them and cannot be judged, is flaky or was not run, is listed with its reason.
+    """
+    found: list[Transition] = []
+    before: Point | None = None
+    between: list[tuple[str, str]] = []
+    for build, point in zip(series.builds, series.points, strict=True):
+        if point is None or not point.solid:
+            between.append((build, _why_not_solid(point)))
+            continue
+        if before is not None and before.judgement.signature != point.judgement.signature:
+            found.append(
+                Transition(
+                    kind=transition_kind(before, point),
+                    series=series,
+                    before=before,
+                    after=point,
+                    between=tuple(between),
+                    confirmed=confirmed(before) and confirmed(point),
+                )
+            )
+        before = point
+        between = []
+    return found
+
+
+def transition_kind(before: Point, after: Point) -> TransitionKind:
+    """What to call the change between two solid points with different signatures."""
+    old, new = before.judgement, after.judgement
+    if old.api_absent != new.api_absent:
+        return TransitionKind.APPEARED if old.api_absent else TransitionKind.DISAPPEARED
+    if old.verdict is Verdict.OK:
+        return TransitionKind.BROKE
+    if new.verdict is Verdict.OK:
+        return TransitionKind.FIXED
+    if old.verdict in _LOUD and new.verdict is Verdict.WRONG:
+        return TransitionKind.BECAME_SILENT
+    return TransitionKind.CHANGED
+
+
+def confirmed(point: Point) -> bool:
+    """Whether a point has run often enough, and independently enough, to be the end of a printed transition."""
+    return point.processes >= CONFIRMING_PROCESSES and point.own_process
+
+
+def _why_not_solid(point: Point | None) -> str:
+    if point is None:
+        return "not run"
+    if point.flaky:
+        return "flaky: " + ", ".join(f"{signature} {count}" for signature, count in point.counts.items())
+    verdict, reason = point.judgement.verdict.value, point.judgement.reason
+    return f"{verdict}: {reason}" if reason and reason != verdict else verdict
+
+
+def fold(series: Iterable[Series]) -> list[tuple[Series, ...]]:
+    """Rows that went alike on every build, together, in the order of their first member."""
+    groups: dict[tuple[object, ...], list[Series]] = {}
+    for each in series:
+        alike = tuple(
+            None if point is None else (point.judgement.signature, point.judgement.api_absent, point.flaky)
+            for point in each.points
+        )
+        groups.setdefault((each.builds, alike), []).append(each)
+    return [tuple(group) for group in groups.values()]

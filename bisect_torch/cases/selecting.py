@@ -1,0 +1,81 @@
+"""``-k``: choose instances by an expression of names, ``and``, ``or``, ``not`` and parentheses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Instance
+
+_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
+
+_Test = Callable[[str], bool]
+
+
+def matching(instances: Iterable[Instance], expression: str) -> tuple[Instance, ...]:
+    """The instances whose name, or whose file's name, fits the expression.
+
+    A word fits where it occurs in ``file.py::case[dtype=float32]``, upper and lower case alike.
+
+    Raises:
+        UsageError: The expression cannot be understood.
+    """
+    if not expression.strip():
+        return tuple(instances)
+    test = _Expression(expression).parse()
+    return tuple(one for one in instances if test(f"{one.case.file.path.name}::{one.name}".lower()))
+
+
+class _Expression:
+    """Recursive descent: ``or`` binds least, then ``and``, then ``not``."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _TOKEN.findall(text)
+        self._next = 0
+
+    def parse(self) -> _Test:
+        test = self._either()
+        if self._next < len(self._tokens):
+            raise self._error(f"did not expect {self._tokens[self._next]!r}")
+        return test
+
+    def _error(self, reason: str) -> UsageError:
+        return UsageError(f"-k {self._text!r}: {reason}", hint="for example: -k 'bmm and not (float64 or layout=view)'")
+
+    def _peek(self) -> str:
+        return self._tokens[self._next] if self._next < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._next += 1
+        return token
+
+    def _either(self) -> _Test:
+        tests = [self._both()]
+        while self._peek() == "or":
+            self._take()
+            tests.append(self._both())
+        return lambda name: any(test(name) for test in tests)
+
+    def _both(self) -> _Test:
+        tests = [self._negated()]
+        while self._peek() == "and":
+            self._take()
+            tests.append(self._negated())
+        return lambda name: all(test(name) for test in tests)
+
+    def _negated(self) -> _Test:
+        token = self._take()
+        if token == "not":
+            inner = self._negated()
+            return lambda name: not inner(name)
+        if token == "(":
+            inside = self._either()
+            if self._take() != ")":
+                raise self._error("a parenthesis is not closed")
+            return inside
+        if token in ("", ")", "and", "or"):
+            raise self._error(f"a name is missing before {token!r}" if token else "a name is missing at the end")
+        return lambda name: token.lower() in name

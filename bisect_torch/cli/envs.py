@@ -1,0 +1,228 @@
+"""``bisect-torch envs``: build, list, find and remove environments; make and check locks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from bisect_torch.cli.envs_lock import add_check_parser, add_lock_parser
+from bisect_torch.cli.options import add_environment_options, add_store_option, environment_options, python_minor
+from bisect_torch.cli.releases import add_selection_arguments, selection
+from bisect_torch.errors import BisectTorchError, InfrastructureError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bisect_torch.engine.events import BuildProgress
+    from bisect_torch.environments import EnvironmentPlan
+    from bisect_torch.model import Environment
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``envs`` command and its sub-commands."""
+    parser = subparsers.add_parser(
+        "envs",
+        help="build, list, check and remove the environments of releases",
+        description="Environments are built once and reused by every run. This command does by hand what a run does by "
+        "itself, and looks after the locks that environments are made from.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    build_parser = commands.add_parser(
+        "build",
+        help="build environments without running anything",
+        description="Build environments that are not there.",
+    )
+    add_selection_arguments(build_parser)
+    add_environment_options(build_parser)
+    build_parser.set_defaults(command=build)
+    list_parser = commands.add_parser(
+        "list", help="list the environments that are there", description="List the environments of the store."
+    )
+    list_parser.add_argument("--json", action="store_true", help="print a JSON list")
+    add_store_option(list_parser)
+    list_parser.set_defaults(command=list_)
+    path_parser = commands.add_parser(
+        "path",
+        help="print the interpreter of an environment",
+        description="Print the path of the interpreter of a build's environment, to run things there by hand.",
+    )
+    _add_chooser(path_parser)
+    path_parser.add_argument("version", metavar="VERSION")
+    path_parser.set_defaults(command=path)
+    remove_parser = commands.add_parser(
+        "remove",
+        help="remove environments",
+        description="Remove environments. Downloads stay in the store's cache, so that building them again is quick.",
+    )
+    _add_chooser(remove_parser)
+    remove_parser.add_argument("versions", nargs="*", metavar="VERSION")
+    remove_parser.add_argument("--all", action="store_true", help="every environment of the store")
+    remove_parser.set_defaults(command=remove)
+    add_lock_parser(commands)
+    add_check_parser(commands)
+
+
+def command(args: argparse.Namespace) -> int:
+    """Run the chosen sub-command."""
+    return int(args.command(args))
+
+
+def _add_chooser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--python", metavar="X.Y", help="only those with this Python")
+    parser.add_argument("--torch-backend", metavar="NAME", help="only those of this backend")
+    add_store_option(parser)
+
+
+# --- build
+
+
+def build(args: argparse.Namespace) -> int:
+    """Build what is missing; one line with the interpreter for each build on stdout.
+
+    Exit code 3 when one could not be built; the others are built all the same.
+    """
+    from bisect_torch import environments
+    from bisect_torch.releases.choosing import choose_builds
+
+    options = environment_options(args)
+    builds = choose_builds(
+        selection(args),
+        options.index,
+        python=python_minor(options),
+        backend=options.backend,
+        cache_dir=options.store.index_cache,
+        note=lambda text: _say(f"note: {text}"),
+    )
+    plan = environments.plan_environments(builds, options)
+    _say_plan(plan)
+    failed = 0
+    for planned in plan.environments:
+        try:
+            if planned.reason:
+                raise environments.NotInstallable(planned.reason)
+            environment, _ = environments.ensure(planned.build, options, progress=_Lines().show, python=planned.request)
+        except Interrupted:
+            raise
+        except BisectTorchError as error:
+            failed += 1
+            _say(f"{planned.build.name}: {error.message}")
+            continue
+        print(f"{planned.build.name}\t{environment.python}", flush=True)
+    if failed:
+        raise InfrastructureError(f"{failed} of {len(builds)} environments could not be built")
+    return 0
+
+
+class _Lines:
+    """Progress as lines on stderr: a new phase at once, bytes at every tenth."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] = ("", -1)
+
+    def show(self, event: BuildProgress) -> None:
+        total, done = event.total_bytes or 0, event.done_bytes or 0
+        tenth = 10 * done // total if total else 0
+        if (event.phase, tenth) == self._seen and not event.message:
+            return
+        self._seen = (event.phase, tenth)
+        amount = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else ""
+        _say(f"{event.build.name}: {event.phase}{amount}{': ' if event.message else ''}{event.message}")
+
+
+def _say_plan(plan: EnvironmentPlan) -> None:
+    if plan.missing:
+        _say(
+            f"{len(plan.missing)} environments to build: {plan.download_bytes / 1e9:.1f} GB to download, "
+            f"{plan.disk_bytes / 1e9:.1f} GB on disk, about {max(1, round(plan.minutes))} min ({plan.basis})"
+        )
+    for note in plan.notes:
+        _say(f"note: {note}")
+    for hint in plan.hints:
+        _say(f"hint: {hint}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# --- list, path, remove
+
+
+def list_(args: argparse.Namespace) -> int:
+    """Print the environments of the store."""
+    from bisect_torch.environments import Store, list_environments
+
+    found = list_environments(Store.open(args.store))
+    if args.json:
+        import json
+
+        print(json.dumps([_row(environment) for environment in found], indent=2))
+        return 0
+    for environment in found:
+        print(
+            f"{environment.build.version:<24} {environment.torch_version:<28} Python {environment.python_version:<9} "
+            f"{environment.backend:<8} {environment.root}"
+        )
+    return 0
+
+
+def _row(environment: Environment) -> dict[str, object]:
+    return {
+        "version": environment.build.version,
+        "torch_version": environment.torch_version,
+        "git_commit": environment.git_commit,
+        "cuda": environment.cuda,
+        "backend": environment.backend,
+        "python_version": environment.python_version,
+        "python": str(environment.python),
+        "root": str(environment.root),
+        "lock_hash": environment.lock_hash,
+        "packages": dict(environment.packages),
+    }
+
+
+def path(args: argparse.Namespace) -> int:
+    """Print one interpreter's path."""
+    found = _find(args, [args.version])
+    if len(found) > 1:
+        kinds = "; ".join(f"Python {one.python_version}, {one.backend}, lock {one.lock_hash[:12]}" for one in found)
+        _say(f"note: {args.version} has {len(found)} environments ({kinds}); this is the newest")
+    newest = max(found, key=lambda one: one.root.stat().st_mtime)
+    print(newest.python)
+    return 0
+
+
+def remove(args: argparse.Namespace) -> int:
+    """Remove environments; their folders on stdout."""
+    from bisect_torch import environments
+
+    if bool(args.versions) == args.all:
+        raise UsageError("name the versions to remove, or --all", hint="`bisect-torch envs list` shows what is there")
+    store = environments.Store.open(args.store)
+    for environment in _find(args, None if args.all else args.versions):
+        environments.remove(environment, store)
+        print(environment.root, flush=True)
+    return 0
+
+
+def _find(args: argparse.Namespace, versions: Sequence[str] | None) -> list[Environment]:
+    """The environments of these versions (all when None) that fit ``--python`` and ``--torch-backend``."""
+    from bisect_torch.environments import Store, list_environments
+
+    fitting = [
+        environment
+        for environment in list_environments(Store.open(args.store))
+        if args.torch_backend in (None, environment.backend)
+        and (args.python is None or f"{environment.python_version}.".startswith(f"{args.python}."))
+    ]
+    if versions is None:
+        return fitting
+    there = {environment.build.version for environment in fitting}
+    for version in versions:
+        if version not in there:
+            known = f"there are: {', '.join(sorted(there))}" if there else "there are none"
+            raise UsageError(
+                f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them"
+            )
+    return [environment for environment in fitting if environment.build.version in versions]

@@ -1,0 +1,96 @@
+"""``bisect-torch judge``: a new matrix from stored numbers, without running anything."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_torch.analysis import Tolerances
+    from bisect_torch.report.findings import Findings
+    from bisect_torch.results import ResultsFile
+
+_DESCRIPTION = """\
+Judge results again, without running. With --rtol or --atol an element is right when
+
+    |actual - reference| <= atol + rtol * |reference|
+
+instead of by the criterion that was in force when the cell ran; one alone leaves the other at 0. What a case asserted
+itself does not change. Where the stored histogram of errors leaves it open, the cell is undecidable, and no end of a
+transition: run it with these tolerances in its check().
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``judge`` command."""
+    parser = subparsers.add_parser(
+        "judge",
+        help="judge results again with other tolerances, without running",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
+    parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")
+    parser.add_argument("--atol", type=_tolerance, metavar="X", help="absolute")
+    parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Print the matrix and the transitions; the exit code is that of ``run``."""
+    from bisect_torch.cli.run import print_findings
+    from bisect_torch.results import ResultsFile
+
+    findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
+    print_findings(findings, as_json=args.json)
+    return findings.exit_code
+
+
+def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Findings:
+    """What a results file holds, judged under these tolerances.
+
+    Raises:
+        UsageError: It holds no observation.
+    """
+    from bisect_torch import analysis
+    from bisect_torch.errors import UsageError
+    from bisect_torch.report.findings import Findings
+    from bisect_torch.results.recalled import recalled_builds, recalled_environments
+
+    observations = results.observations()
+    if not observations:
+        raise UsageError(f"{results.path} holds no results yet", hint="bisect-torch run makes them")
+    environments = recalled_environments(results.runs)
+    builds = recalled_builds(observations, environments, results.runs)
+    series = tuple(analysis.build_series(observations, [build.name for build in builds], tolerances))
+    notes = results.problems
+    if tolerances is not None:
+        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
+    return Findings(
+        builds=builds,
+        environments=environments,
+        series=series,
+        transitions=tuple(found for each in series for found in analysis.transitions(each)),
+        observations=tuple(analysis.counted(observations)),
+        results=results.path,
+        notes=notes,
+    )
+
+
+def _tolerances(args: argparse.Namespace) -> Tolerances | None:
+    from bisect_torch.analysis import Tolerances
+
+    if args.rtol is None and args.atol is None:
+        return None
+    return Tolerances(rtol=args.rtol or 0.0, atol=args.atol or 0.0)
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from zero up")
+    return value

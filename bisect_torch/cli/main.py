@@ -1,0 +1,194 @@
+"""The command line: find the command, import only its module, turn errors into exit codes.
+
+A command's module has ``add_parser(subparsers) -> None``, which adds one parser under the command's own name, and
+``command(args) -> int``. What follows ``--`` never reaches argparse, whose treatment of it differs between Pythons: it
+arrives as ``args.command_words`` (a list; None without ``--``). ``args.debug`` is there for every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+
+from bisect_torch.cli import output
+from bisect_torch.errors import BisectTorchError, UsageError
+
+PROGRAM = "bisect-torch"
+
+Command = tuple[str, str, str, bool]
+"""Name, module, one line of help, whether words after ``--`` make sense."""
+
+COMMANDS: tuple[Command, ...] = (
+    ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
+    ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
+    ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
+    ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
+)
+
+EXAMPLES = """\
+examples:
+  bisect-torch run                                      the shipped cases on every release since 2.4.1
+  bisect-torch run repro.py --from 2.6.0 --to 2.9.1     your script, from the last good to the first bad release
+  bisect-torch run cases.py -k bmm --versions 2.8.0,2.9.1,/opt/venv/bin/python
+  bisect-torch run --from 2.6.0 -- python train.py --steps 3
+  bisect-torch judge results.parquet --rtol 1e-3        other tolerances, no re-run
+
+exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without abbreviations, whose errors are :class:`UsageError`."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs["allow_abbrev"] = False
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(message, hint=f"`{self.prog} --help` lists what is accepted")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Words after the program's name; those of the process when None.
+
+    Returns:
+        The exit code: see :data:`EXAMPLES`.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in before_dashes(words)[0] or os.environ.get("BISECT_TORCH_DEBUG", "") not in ("", "0")
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except BisectTorchError as error:
+        if debug:
+            output.print_traceback(error)
+        return output.print_expected(error)
+    except KeyboardInterrupt:
+        output.print_error("interrupted")
+        return 130
+    except BrokenPipeError:
+        output.drop_stdout()
+        return 141  # what a shell shows for a program that SIGPIPE ended
+    except SystemExit as stop:  # argparse, after --help and --version
+        return stop.code if isinstance(stop.code, int) else 0
+    except Exception as error:  # noqa: BLE001 - the outermost edge: nothing above could say it better
+        return output.print_unexpected(error, debug=debug)
+
+
+def before_dashes(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """The words before the first ``--``, and those after it (None when there is none)."""
+    if "--" not in words:
+        return list(words), None
+    place = list(words).index("--")
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    own, command_words = before_dashes(words)
+    chosen = _chosen(own)
+    parser, module = _build_parser(chosen)
+    args, unknown = parser.parse_known_args(own)
+    if unknown:
+        raise _unknown_words(parser, unknown)
+    if chosen is None or module is None:
+        if command_words is not None:
+            raise UsageError("a command is missing before --", hint=f"{PROGRAM} run -- COMMAND ARGS…")
+        parser.print_help()
+        return 0
+    if command_words is not None and not chosen[3]:
+        raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
+    args.command_words = command_words
+    args.debug = getattr(args, "debug", False)
+    return int(module.command(args))
+
+
+def _chosen(words: Sequence[str]) -> Command | None:
+    """The command that the first word names; options of the program itself may stand before it."""
+    word = next((word for word in words if not word.startswith("-")), None)
+    if word is None:
+        return None
+    for command in COMMANDS:
+        if command[0] == word:
+            return command
+    if os.path.exists(word):
+        raise UsageError(f"unknown command {word!r}", hint=f"to run a file: {PROGRAM} run {word}")
+    near = _nearest(word, [command[0] for command in COMMANDS])
+    known = ", ".join(command[0] for command in COMMANDS)
+    raise UsageError(
+        f"unknown command {word!r}", hint=f"did you mean {near!r}?" if near else f"the commands are: {known}"
+    )
+
+
+def _build_parser(chosen: Command | None) -> tuple[Parser, ModuleType | None]:
+    parser = Parser(
+        prog=PROGRAM,
+        description="Which PyTorch release broke it, which one fixed it: the same cases in an isolated, locked "
+        "environment for each release.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and stop")
+    _add_debug(parser)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name")
+    module: ModuleType | None = None
+    for command in COMMANDS:
+        if command is chosen:
+            module = importlib.import_module(command[1])
+            module.add_parser(subparsers)
+            _add_debug(subparsers.choices[command[0]])
+        else:
+            subparsers.add_parser(command[0], help=command[2])
+    return parser, module
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks (also BISECT_TORCH_DEBUG=1)"
+    )
+
+
+class _PrintVersion(argparse.Action):
+    """Looks the version up only when it is asked for: the look-up is slower than all the rest of --help."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata
+
+        try:
+            version = metadata.version(PROGRAM)
+        except metadata.PackageNotFoundError:
+            version = "(not installed: running from a checkout)"
+        sys.stdout.write(f"{PROGRAM} {version}\n")
+        parser.exit()
+
+
+def _unknown_words(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> UsageError:
+    option = next((word for word in unknown if word.startswith("-")), None)
+    if option is None:
+        return UsageError(f"unexpected word {unknown[0]!r}", hint=f"`{PROGRAM} --help` shows examples")
+    name = option.partition("=")[0]
+    near = _nearest(name, list(_options(parser)))
+    return UsageError(
+        f"unknown option {name!r}", hint=f"did you mean {near}?" if near else "--help after the command lists them"
+    )
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for nested in action.choices.values():
+                yield from _options(nested)
+
+
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)

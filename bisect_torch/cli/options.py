@@ -1,0 +1,118 @@
+"""Options about environments, shared by every command that makes them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_torch.cli.releases import add_index_arguments, index_options
+from bisect_torch.errors import UsageError
+
+if TYPE_CHECKING:
+    from bisect_torch.environments import EnvironmentOptions
+
+
+def add_environment_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that :func:`environment_options` reads: indexes and backend, Python, store, extras."""
+    add_index_arguments(parser)
+    group = parser.add_argument_group("environments")
+    group.add_argument(
+        "--python",
+        metavar="X.Y",
+        help="Python of every environment, or an interpreter's path (default: one that has wheels for the whole range)",
+    )
+    group.add_argument(
+        "--with",
+        dest="extras",
+        action="append",
+        default=[],
+        metavar="REQUIREMENT",
+        help="install this beside torch, resolved together with it; a bare name follows the release's day",
+    )
+    group.add_argument(
+        "--with-editable",
+        dest="editable",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FOLDER",
+        help="install the project in this folder as editable",
+    )
+    group.add_argument(
+        "--locks",
+        choices=("release", "today"),
+        default="release",
+        help="dependencies as they were when the release came out (default), or the newest ones",
+    )
+    add_store_option(group)
+
+
+def add_store_option(parser: argparse._ActionsContainer) -> None:
+    """Declare ``--store``."""
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="FOLDER",
+        help="where environments and downloads lie (default: $BISECT_TORCH_STORE, or the user's data folder)",
+    )
+
+
+def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
+    """What the options of :func:`add_environment_options` say; the store is opened.
+
+    Raises:
+        UsageError: A folder, requirement or backend cannot be used.
+        InfrastructureError: The store cannot be written.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    from bisect_torch.environments import EnvironmentOptions, Store
+
+    for text in args.extras:
+        try:
+            name = Requirement(text).name.lower()
+        except InvalidRequirement as error:
+            raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+        if name == "torch":
+            raise UsageError(
+                "--with torch: each environment has its own torch",
+                hint="choose builds with --versions or --from and --to",
+            )
+    return EnvironmentOptions(
+        store=Store.open(args.store),
+        python=_python(args.python),
+        backend=args.torch_backend,
+        index=index_options(args),
+        extras=tuple(args.extras),
+        editable=tuple(_project(folder) for folder in args.editable),
+        locks=args.locks,
+    )
+
+
+def python_minor(options: EnvironmentOptions) -> str | None:
+    """The minor version of the Python that was named; an interpreter's path is asked. None when none was named.
+
+    Raises:
+        UsageError: It is no version and no interpreter.
+    """
+    from bisect_torch.environments.pythons import named_minor
+
+    return None if options.python is None else named_minor(options.python)
+
+
+def _python(text: str | None) -> str | None:
+    """A version as it is; the absolute path of an interpreter."""
+    if text is None or os.sep not in text:
+        return text
+    return str(Path(text).expanduser().absolute())
+
+
+def _project(folder: Path) -> Path:
+    folder = folder.expanduser().absolute()
+    if not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        raise UsageError(
+            f"--with-editable {folder}: no project there", hint="a folder with a pyproject.toml or setup.py"
+        )
+    return folder

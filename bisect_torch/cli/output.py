@@ -1,0 +1,65 @@
+"""Errors on stderr: one line that says what is wrong, then a ``hint:`` line that says what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from bisect_torch.errors import BisectTorchError
+
+
+def printable(text: str) -> str:
+    """The text with control characters, except line ends, written as escapes: it may quote what a case printed."""
+    return "".join(char if char == "\n" or char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def print_error(message: str, hint: str | None = None) -> None:
+    """Write ``error: …`` and, where there is one, ``hint: …``. A closed stderr is no error."""
+    lines = [f"error: {printable(message)}"]
+    if hint:
+        lines.append(f"hint: {printable(hint)}")
+    try:
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        text = "\n".join(lines) + "\n"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def print_expected(error: BisectTorchError) -> int:
+    """Print an error that the tool raised on purpose. Returns its exit code."""
+    print_error(error.message, error.hint)
+    return error.exit_code
+
+
+def print_traceback(error: BaseException) -> None:
+    """For ``--debug``."""
+    import traceback
+
+    traceback.print_exception(error)
+
+
+def print_unexpected(error: BaseException, *, debug: bool) -> int:
+    """Print an error that nobody foresaw: one line, with the traceback only when asked for. Returns 3."""
+    import traceback
+
+    if debug:
+        print_traceback(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    first_line = (str(error).splitlines() or [""])[0]
+    what = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+    told = "please report it with the traceback above" if debug else "run again with --debug for the traceback"
+    print_error(f"unexpected {what}{where}", f"this is a fault of bisect-torch, not of torch; {told}")
+    return 3
+
+
+def drop_stdout() -> None:
+    """After a broken pipe: send what is still buffered nowhere, so that Python's own exit does not fail on it."""
+    try:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+    except (OSError, ValueError):
+        return

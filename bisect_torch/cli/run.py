@@ -1,0 +1,259 @@
+"""``bisect-torch run``: every case on every build, and what changed where."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_torch.cli.arguments import comma_list, positive, size
+from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.releases import add_selection_arguments, selection
+
+if TYPE_CHECKING:
+    from bisect_torch.cases import Discovered
+    from bisect_torch.engine.request import RunRequest, RunResult
+    from bisect_torch.report.findings import Findings
+
+DEFAULT_TIMEOUT_S = 120.0
+MEMORY_SHARE = 0.9
+"""Of the memory that is available at the start, for all cells together."""
+
+_EXAMPLES = """\
+examples:
+  bisect-torch run                                        the shipped cases on every release since 2.4.1
+  bisect-torch run repro.py --from 2.6.0 --to 2.9.1       a script
+  bisect-torch run cases.py -k "bmm and not float64" --versions 2.8.0,2.9.1,/opt/venv/bin/python
+  bisect-torch run --with torchvision repro.py --minor-only
+  bisect-torch run --from 2.6.0 -- python train.py --steps 3
+
+Results are kept: the same line again runs only what is missing. --dry-run says what would be downloaded and stops.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``run`` command."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run cases on every release and say what changed where",
+        description="Run case files, scripts or a command (after --) in an isolated, locked environment of each "
+        "release, and say in which release something changed.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts or folders of them; none: shipped ones"
+    )
+    add_selection_arguments(parser)
+    running = parser.add_argument_group("running")
+    running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only instances whose name matches")
+    running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
+    running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
+    running.add_argument(
+        "--timeout",
+        type=positive(float),
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="of a cell; loading torch and its compiler does not count (default %(default)g)",
+    )
+    running.add_argument(
+        "--device", type=comma_list, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+    )
+    running.add_argument("--threads", type=positive(int), metavar="N", help="of torch (default: its own choice)")
+    running.add_argument("--isolation", choices=("fork", "process"), help="how cells run (default: fork where safe)")
+    running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases; scripts are never seeded")
+    running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
+    running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "-o", "--output", type=Path, default=Path("results.parquet"), metavar="FILE", help="default %(default)s"
+    )
+    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
+    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
+    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_environment_options(parser)
+
+
+def command(args: argparse.Namespace) -> int:
+    """Run, print what was found, and return the exit code: see the program's help."""
+    from bisect_torch.engine.run import Run
+    from bisect_torch.report.terminal import open_report
+
+    request = build_request(args)
+    plan_lines = _plan_lines(request)
+    if args.dry_run:
+        _print_plan(request, plan_lines, as_json=args.json)
+        return 0
+    if not args.quiet and request.plan.missing:
+        sys.stderr.write("".join(f"{line}\n" for line in plan_lines))
+    with _signals_interrupt(), open_report(quiet=args.quiet) as observe:
+        result = Run(request, observe).execute()
+    findings = findings_of(request, result)
+    print_findings(findings, as_json=args.json)
+    return findings.exit_code
+
+
+def build_request(args: argparse.Namespace) -> RunRequest:
+    """Everything that can be refused is refused here, before anything is downloaded.
+
+    Raises:
+        BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
+    """
+    from bisect_torch import environments
+    from bisect_torch.cli.options import environment_options
+    from bisect_torch.engine import host
+    from bisect_torch.engine.executor import default_jobs
+    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.model import Isolation
+    from bisect_torch.releases.choosing import choose_builds
+    from bisect_torch.results import ResultsFile
+
+    discovered = discover(args)
+    ResultsFile.open(args.output).close()
+    options = environment_options(args)
+    builds = choose_builds(
+        selection(args),
+        options.index,
+        python=_minor(options.python),
+        backend=options.backend,
+        cache_dir=options.store.index_cache,
+        note=lambda text: print(f"note: {text}", file=sys.stderr),
+    )
+    return RunRequest(
+        builds=builds,
+        discovered=discovered,
+        environment_options=options,
+        plan=environments.plan_environments(builds, options),
+        results=args.output,
+        working_directory=Path.cwd(),
+        devices=args.device,
+        select=args.select,
+        jobs=args.jobs or default_jobs(),
+        timeout_s=args.timeout,
+        repeats=args.repeat,
+        isolation=Isolation(args.isolation) if args.isolation else None,
+        threads=args.threads,
+        seed=args.seed,
+        memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
+        fresh=args.fresh,
+        command_line=tuple(sys.argv[1:]),
+    )
+
+
+def _minor(python: str | None) -> str | None:
+    """The minor version that was asked for; None for an interpreter's path, which has to be asked first."""
+    match = re.match(r"(\d+\.\d+)(\.\d+)?$", python or "")
+    return match.group(1) if match else None
+
+
+def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
+    """The case files, scripts or command that the line names; the shipped cases when it names none."""
+    from bisect_torch import cases
+    from bisect_torch.shipped import shipped
+
+    words = tuple(args.command_words or ())
+    files = args.files or ([] if words else [shipped("cases") / "default.py"])
+    return cases.discover(files, command=words, bad_if_output=args.bad_if_output)
+
+
+def findings_of(request: RunRequest, result: RunResult) -> Findings:
+    """What the reports are made from."""
+    import shlex
+
+    from bisect_torch.report.findings import Findings
+
+    return Findings(
+        builds=result.builds,
+        environments=result.environments,
+        series=result.series,
+        transitions=result.transitions,
+        observations=result.observations,
+        results=request.results,
+        continue_with=shlex.join(["bisect-torch", *request.command_line]),
+        interrupted=result.interrupted,
+        seconds=result.seconds,
+        notes=request.plan.notes,
+    )
+
+
+def print_findings(findings: Findings, *, as_json: bool) -> None:
+    """Matrix, sentences and counts on stdout."""
+    if as_json:
+        import json
+
+        from bisect_torch.report.data import as_data
+
+        sys.stdout.write(json.dumps(as_data(findings), indent=1) + "\n")
+        return
+    from bisect_torch.report.summary import summary
+    from bisect_torch.report.terminal import print_lines, width_for
+
+    print_lines(summary(findings, width_for(sys.stdout)))
+
+
+def _plan_lines(request: RunRequest) -> list[str]:
+    plan = request.plan
+    there = sum(planned.present is not None for planned in plan.environments)
+    lines = [f"{len(request.builds)} builds: {there} environments are there, {len(plan.missing)} have to be made"]
+    if plan.missing:
+        lines.append(
+            f"to download {plan.download_bytes / 1e9:.1f} GB, on disk {plan.disk_bytes / 1e9:.1f} GB more of "
+            f"{plan.free_bytes / 1e9:.0f} GB free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+        )
+    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
+    lines += [f"note: {note}" for note in plan.notes]
+    return lines + [f"hint: {hint}" for hint in plan.hints]
+
+
+def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None:
+    if not as_json:
+        instances = sum(len(item.instances or ()) for item in request.discovered)
+        unread = sum(item.instances is None for item in request.discovered)
+        more = f" and those of {unread} files that torch must expand" if unread else ""
+        lines = [*lines, f"would run {instances} instances{more} on each build"]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return
+    import json
+
+    plan = request.plan
+    described = {
+        "builds": [
+            {
+                "name": planned.build.name,
+                "python": planned.python,
+                "present": planned.present is not None,
+                "reason": planned.reason or None,
+            }
+            for planned in plan.environments
+        ],
+        "download_bytes": plan.download_bytes,
+        "disk_bytes": plan.disk_bytes,
+        "free_bytes": plan.free_bytes,
+        "minutes": plan.minutes,
+        "unknown_sizes": list(plan.unknown),
+        "notes": list(plan.notes),
+        "hints": list(plan.hints),
+    }
+    sys.stdout.write(json.dumps(described, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP stop a run as Ctrl-C does: with everything kept."""
+    import signal
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

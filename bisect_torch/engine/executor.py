@@ -1,0 +1,269 @@
+"""Runs tasks on this machine: a fixed number of slots, each a thread that drives one worker process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bisect_torch.engine.plan import CellRun, Task, needs_compile
+from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
+from bisect_torch.errors import BisectTorchError
+from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
+
+Facts = Mapping[str, object]
+CAPABILITIES = frozenset({"compile", "cuda", "mps", "xpu"})
+
+
+@dataclass(frozen=True)
+class CellDone:
+    """A cell ended. ``facts`` are what the worker saw; an outcome of ``lost`` says nothing about torch."""
+
+    task: Task
+    run: CellRun
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class CellBegan:
+    run: CellRun
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A worker expanded the parameters of a case file, or said why it could not."""
+
+    file: CaseFile
+    environment: Environment
+    rows: tuple[Mapping[str, object], ...]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class SlotFailed:
+    """Something unforeseen ended a slot's work."""
+
+    error: BaseException
+
+
+Message = CellDone | CellBegan | Expanded | SlotFailed
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for every cell of a run.
+
+    Args:
+        staged: The folder that holds the staged ``bisect_torch`` package for workers.
+        environment_variables: Makes the variables that a child of an environment gets.
+        capability: Checks a capability of an environment: None, or the reason why it does not work there.
+        timeout_s: Seconds for a cell whose case names none.
+        threads: torch's number of threads; None leaves it to torch.
+        memory_bytes: What all cells together may use; a single cell is stopped above it.
+        seed: Of repeat 0; repeat i is seeded with ``seed + i``.
+        working_directory: Of scripts and commands.
+    """
+
+    staged: Path
+    environment_variables: Callable[[Environment], Mapping[str, str]]
+    capability: Callable[[Environment, str], str | None]
+    timeout_s: float
+    threads: int | None
+    memory_bytes: int
+    seed: int
+    working_directory: Path
+
+
+class MemoryBudget:
+    """Admits cells only while their declared sizes fit together. One cell is always admitted."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._used = 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Hold ``size`` bytes, waiting until they are there."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._used == 0 or self._used + size <= self._total)
+            self._used += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= size
+                self._changed.notify_all()
+
+
+class LocalExecutor:
+    """Runs tasks in ``jobs`` slots and delivers what happens through a callback, called from the slots' threads."""
+
+    def __init__(self, jobs: int, conditions: Conditions, deliver: Callable[[Message], None]) -> None:
+        self._conditions = conditions
+        self._deliver = deliver
+        self._memory = MemoryBudget(conditions.memory_bytes)
+        self._waiting: queue.Queue[Task | tuple[CaseFile, Environment] | None] = queue.Queue()
+        self._workers: set[WorkerProcess] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._slots = [threading.Thread(target=self._slot, name=f"slot-{n}", daemon=True) for n in range(jobs)]
+        for slot in self._slots:
+            slot.start()
+
+    def submit(self, task: Task) -> None:
+        self._waiting.put(task)
+
+    def expand(self, file: CaseFile, environment: Environment) -> None:
+        """Have a worker of ``environment`` read the instances of a case file that needs torch to be expanded."""
+        self._waiting.put((file, environment))
+
+    def close(self) -> None:
+        """End the slots once what was submitted is done."""
+        for _ in self._slots:
+            self._waiting.put(None)
+        for slot in self._slots:
+            slot.join()
+
+    def stop(self, grace_s: float) -> None:
+        """Kill what runs and end the slots; return within about ``grace_s`` seconds."""
+        self._stopped.set()
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
+            worker.kill()
+        for _ in self._slots:
+            self._waiting.put(None)
+        for slot in self._slots:
+            slot.join(timeout=grace_s / len(self._slots))
+
+    def _slot(self) -> None:
+        while True:
+            work = self._waiting.get()
+            if work is None:
+                return
+            if self._stopped.is_set():
+                continue
+            try:
+                if isinstance(work, Task):
+                    self._run_task(work)
+                else:
+                    self._expand(*work)
+            except BaseException as error:  # noqa: BLE001
+                # Not handled here but handed over: an exception must not vanish with this thread.
+                self._deliver(SlotFailed(error))
+
+    @contextlib.contextmanager
+    def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
+        worker = WorkerProcess.start(
+            environment,
+            self._conditions.staged,
+            stage=stage,
+            threads=self._conditions.threads,
+            env=self._conditions.environment_variables(environment),
+        )
+        with self._lock:
+            self._workers.add(worker)
+        if self._stopped.is_set():
+            worker.kill()
+        try:
+            yield worker
+        finally:
+            with self._lock:
+                self._workers.discard(worker)
+            worker.close()
+
+    def _expand(self, file: CaseFile, environment: Environment) -> None:
+        try:
+            with self._worker(environment, "eager") as worker:
+                rows = tuple(worker.expand(file.path))
+        except BisectTorchError as error:
+            self._deliver(Expanded(file, environment, (), error.message))
+        else:
+            self._deliver(Expanded(file, environment, rows))
+
+    def _run_task(self, task: Task) -> None:
+        remaining = deque(task.runs)
+        while remaining and not self._stopped.is_set():
+            try:
+                with self._worker(task.environment, "eager" if task.forked else "none") as worker:
+                    self._drive(worker, task, remaining)
+            except BisectTorchError as error:
+                # The worker did not start, or could not load the compiler stack: nothing was learnt about any cell.
+                while remaining:
+                    self._finish(task, remaining, {"outcome": Outcome.LOST.value, "reason": error.message})
+
+    def _drive(self, worker: WorkerProcess, task: Task, remaining: deque[CellRun]) -> None:
+        """Run the remaining cells, taking each out of the queue when it has an answer, until the worker is lost."""
+        compiled = False
+        lost = False
+        while remaining and not lost:
+            run = remaining[0]
+            facts = self._refusal(task.environment, run)
+            if facts is None:
+                if task.forked and not compiled and needs_compile(run.instance.case):
+                    worker.prepare("compile")
+                    compiled = True
+                with self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
+                    self._deliver(CellBegan(run))
+                    facts = self._blame(task.environment, worker.run(self._request(run)))
+            lost = facts["outcome"] == Outcome.LOST.value
+            self._finish(task, remaining, facts)
+
+    def _finish(self, task: Task, remaining: deque[CellRun], facts: Facts) -> None:
+        run = remaining.popleft()
+        if self._stopped.is_set():
+            remaining.clear()  # killed on purpose: what it said is no observation
+        else:
+            self._deliver(CellDone(task, run, facts))
+
+    def _refusal(self, environment: Environment, run: CellRun) -> Facts | None:
+        """The outcome of a cell that needs a capability which does not work in this environment."""
+        device = run.device.partition(":")[0]
+        needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
+        for name in ([] if device == "cpu" else [device]) + needed:
+            reason = self._conditions.capability(environment, name)
+            if reason is not None:
+                return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
+        return None
+
+    def _blame(self, environment: Environment, facts: Facts) -> Facts:
+        """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
+        names = json.loads(str(facts.get("capabilities", "[]")))
+        for name in names:
+            reason = self._conditions.capability(environment, name)
+            if reason is not None:
+                return {**facts, "failed_capability": f"{name}: {reason}"}
+        return facts
+
+    def _request(self, run: CellRun) -> CellRequest:
+        case = run.instance.case
+        return CellRequest(
+            file=case.file.path,
+            kind=case.file.kind.value,
+            case=case.name,
+            parameters=dict(run.instance.parameters),
+            device=run.device,
+            timeout_s=case.timeout_s or self._conditions.timeout_s,
+            memory_bytes=self._conditions.memory_bytes,
+            isolation=run.isolation,
+            full_teardown=run.isolation is Isolation.PROCESS,
+            seed=self._conditions.seed + run.repeat if case.file.kind is CaseKind.CASE else None,
+            argv=case.argv,
+            bad_if_output=case.bad_if_output,
+            cwd=self._conditions.working_directory,
+            needs_compile=needs_compile(case),
+            # Up to ten seconds: worth it once for each cell.
+            native_stack=run.repeat == 0,
+        )
+
+
+def default_jobs() -> int:
+    """One slot a core."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,105 @@
+"""Facts about the machine that runs the cells: what may change a result, and what must fit."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from bisect_torch.child_processes import run_process
+
+_VECTOR_LEVELS = (("amx_tile", "amx"), ("avx512f", "avx512"), ("avx2", "avx2"), ("asimd", "neon"))
+
+
+@functools.cache
+def _cpuinfo() -> str:
+    path = Path("/proc/cpuinfo")
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _cpu_field(name: str) -> str:
+    for line in _cpuinfo().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() == name:
+            return value.strip()
+    return ""
+
+
+@functools.cache
+def cpu_name() -> str:
+    """The processor's model as the system names it."""
+    if sys.platform == "darwin":
+        return run_process(["sysctl", "-n", "machdep.cpu.brand_string"]).stdout.strip()
+    return _cpu_field("model name") or platform.processor() or platform.machine()
+
+
+@functools.cache
+def machine_class() -> str:
+    """System, architecture and widest vector instructions: ``Linux-x86_64-avx512``.
+
+    Kernels are chosen by these, so that a result of one machine class may differ from another's without any fault.
+    """
+    flags = set((_cpu_field("flags") or _cpu_field("features")).split())
+    level = next((name for flag, name in _VECTOR_LEVELS if flag in flags), "default")
+    return f"{platform.system()}-{platform.machine()}-{level}"
+
+
+def total_memory() -> int:
+    """Bytes of physical memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def available_memory() -> int:
+    """Bytes that can be taken without pushing anything out; on systems that do not tell, three quarters of all."""
+    path = Path("/proc/meminfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return min(int(line.split()[1]) * 1024, _cgroup_headroom())
+    return total_memory() * 3 // 4
+
+
+def _cgroup_headroom() -> int:
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if not limit.exists() or not used.exists():
+        return sys.maxsize
+    text = limit.read_text().strip()
+    return sys.maxsize if text == "max" else max(0, int(text) - int(used.read_text()))
+
+
+@functools.cache
+def device_identity(device: str) -> tuple[str, str]:
+    """Name and driver of a device: ``("AMD EPYC", "")``, ``("NVIDIA A100-SXM4-40GB", "550.54.15")``.
+
+    An accelerator that this cannot name gives empty strings; whether it works is the capability control's business.
+    """
+    kind, _, index = device.partition(":")
+    if kind == "cpu":
+        return cpu_name(), ""
+    if kind == "mps":
+        return cpu_name(), platform.mac_ver()[0]
+    if kind == "cuda" and shutil.which("nvidia-smi"):
+        answer = run_process(
+            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", index or "0"], timeout_s=20
+        )
+        name, _, driver = answer.stdout.strip().partition(", ")
+        if answer.returncode == 0:
+            return name, driver
+    return "", ""
+
+
+def host_facts() -> dict[str, str | int]:
+    """What goes into a results file about this machine; no name, user or path."""
+    return {
+        "system": platform.system(),
+        "system_release": platform.release(),
+        "architecture": platform.machine(),
+        "libc": " ".join(platform.libc_ver()),
+        "cpu": cpu_name(),
+        "machine_class": machine_class(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "memory_bytes": total_memory(),
+    }

@@ -1,0 +1,233 @@
+"""What is known about every cell of a run: earlier results that still hold, and what this run adds."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from bisect_torch import analysis, cases, results
+from bisect_torch.engine import host
+from bisect_torch.engine.plan import CellRun, Place, natural_isolation, why_not
+from bisect_torch.engine.request import RunRequest
+from bisect_torch.model import Build, Environment, Instance, Isolation, Judgement, Observation, Outcome, Series
+
+_SAYS_NOTHING = frozenset({Outcome.LOST.value, Outcome.ENVIRONMENT_BROKEN.value, Outcome.NOT_INSTALLED.value})
+"""Outcomes that say nothing about the build: a later run tries such a cell again."""
+
+
+class Ledger:
+    """Identifies cells, recalls what earlier runs saw of them, records what this one sees.
+
+    A cell can be identified once its environment is known: from the environment itself, or from what an earlier run
+    wrote about one with the same lock, so that nothing is built only to find that everything is known.
+
+    Args:
+        request: The run.
+        run_id: Marks this run's rows.
+        can_fork: Whether workers may fork here.
+    """
+
+    def __init__(self, request: RunRequest, run_id: str, *, can_fork: bool) -> None:
+        self.file = results.ResultsFile.open(request.results)
+        self._request = request
+        self._run_id = run_id
+        self._can_fork = can_fork
+        self._environments = {
+            planned.build.name: environment
+            for planned in request.plan.environments
+            if (environment := planned.present or self._described(planned.build, planned.lock_hash, planned.python))
+        }
+        self._observations: dict[Place, dict[int, Observation]] = {}
+        self._runs: dict[tuple[str, str, str, str], CellRun] = {}
+        self._file_names = _display_names([item.file.path for item in request.discovered], request.working_directory)
+
+    def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
+        """An environment that an earlier run described and that would come out the same."""
+        for run in reversed(self.file.runs):
+            described = run.get("environments")
+            for each in described if isinstance(described, list) else ():
+                if each["build"] == build.name and lock_hash is not None and each["lock_hash"] == lock_hash:
+                    environment = Environment.from_description(each, build)
+                    if python is not None and environment.python_version.startswith(f"{python}."):
+                        return environment
+        return None
+
+    def knows(self, build: Build) -> bool:
+        """Whether the cells of a build can be identified."""
+        return build.name in self._environments
+
+    def know(self, environment: Environment) -> bool:
+        """Identify the cells of a build by its environment. Gives whether that changes what was thought before."""
+        name = environment.build.name
+        before = self._environments.get(name)
+        self._environments[name] = environment
+        return before is None or _identity(before) != _identity(environment)
+
+    @property
+    def environments(self) -> Mapping[str, Environment]:
+        """Build name to environment, present or described by an earlier run."""
+        return self._environments
+
+    # --- which cells ------------------------------------------------------------------------------------------
+
+    def cells(self, builds: Iterable[Build], instances: Sequence[Instance]) -> list[CellRun]:
+        """Repeat 0 of every cell, rows within columns."""
+        found = []
+        for build in builds:
+            for instance in instances:
+                isolation = natural_isolation(instance.case, self._request.isolation, self._can_fork)
+                for device in self._request.devices:
+                    run = CellRun(instance, build, device, 0, isolation)
+                    file, name, _ = self._row(run)
+                    self._runs[file, name, device, build.name] = run
+                    found.append(run)
+        return found
+
+    def _row(self, run: CellRun) -> tuple[str, str, str]:
+        return self._file_names[run.instance.case.file.path], run.instance.name, run.device
+
+    def key(self, run: CellRun) -> str:
+        """Under which the results of a cell are kept."""
+        name, driver = host.device_identity(run.device)
+        return results.cell_key(
+            build=run.build,
+            environment=self._environments.get(run.build.name),
+            instance=run.instance,
+            device=run.device,
+            timeout_s=self._timeout_s(run),
+            machine=host.machine_class(),
+            device_name=name,
+            driver=driver,
+            threads=self._request.threads,
+        )
+
+    def _timeout_s(self, run: CellRun) -> float:
+        return run.instance.case.timeout_s or self._request.timeout_s
+
+    def recall(self, cells: Iterable[CellRun]) -> list[tuple[CellRun, Observation]]:
+        """Take over what earlier runs saw of these cells. Nothing when the user wants them run again."""
+        kept = []
+        for cell in cells:
+            known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
+            for observation in known:
+                if observation.outcome not in _SAYS_NOTHING:
+                    # The same cell may have been recorded under another path: in this run it has this run's names.
+                    observation = dataclasses.replace(observation, case_file=self._row(cell)[0])
+                    self._observations.setdefault(cell.place, {})[observation.repeat] = observation
+                    kept.append((cell, observation))
+        return kept
+
+    def first_pass(self, cells: Iterable[CellRun]) -> list[CellRun]:
+        """The repeats of these cells that every run begins with and that are not known yet."""
+        return [
+            dataclasses.replace(cell, repeat=repeat)
+            for cell in cells
+            for repeat in range(self._request.repeats)
+            if repeat not in self._observations.get(cell.place, {})
+        ]
+
+    def inapplicable(self, run: CellRun) -> str | None:
+        """Why a case does not apply to this build, device or machine."""
+        unmet = cases.unmet(run.instance.case, run.build.version, self._environments[run.build.name].packages)
+        return why_not(run.instance.case, run.device, self._request.memory_bytes, unmet)
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def record(
+        self, run: CellRun, environment: Environment | None, facts: Mapping[str, object]
+    ) -> tuple[Observation, Judgement]:
+        """Add the identity to a worker's facts, append the observation to the journal, and judge it."""
+        observation = Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
+        self.file.append(observation)
+        self._observations.setdefault(run.place, {})[run.repeat] = observation
+        return observation, analysis.judge(observation)
+
+    def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
+        case = run.instance.case
+        name, driver = host.device_identity(run.device)
+        return {
+            "key": self.key(run),
+            "run_id": self._run_id,
+            "build": environment.torch_version.partition("+")[0] if environment else run.build.version,
+            "build_name": run.build.name,
+            "build_kind": run.build.kind.value,
+            "local_version": environment.local_version if environment else None,
+            "git_commit": environment.git_commit if environment else run.build.git_commit,
+            "lock_hash": environment.lock_hash if environment else None,
+            "python": environment.python_version if environment else None,
+            "backend": environment.backend if environment else None,
+            "cuda": environment.cuda if environment else None,
+            "case_file": self._row(run)[0],
+            "case_file_hash": case.file.sha256,
+            "case": case.name,
+            "instance": run.instance.name,
+            "parameters": json.dumps(dict(run.instance.parameters)),
+            "issue": case.issue,
+            "device": run.device,
+            "device_name": name or None,
+            "driver": driver or None,
+            "repeat": run.repeat,
+            "timeout_s": self._timeout_s(run),
+            "machine": host.machine_class(),
+            "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        }
+
+    # --- what it means ----------------------------------------------------------------------------------------
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """Of this run's cells: kept ones and new ones."""
+        return tuple(observation for repeats in self._observations.values() for observation in repeats.values())
+
+    def series(self, instances: Sequence[Instance]) -> tuple[Series, ...]:
+        """One for each instance and device, over the builds in column order; cells without observation included."""
+        rows = dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances))
+        builds = [build.name for build in self._request.builds]
+        return tuple(analysis.build_series(self.observations, builds, rows=list(rows)))
+
+    def confirmations(self, budget_s: float | None) -> list[CellRun]:
+        """Further repeats that are wanted before any transition may be printed.
+
+        Args:
+            budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
+        """
+        settings = analysis.Confirmation(base_repeats=self._request.repeats, budget_s=budget_s)
+        builds = [build.name for build in self._request.builds]
+        runs = []
+        for wanted in analysis.wanted_repeats(self.observations, builds, confirmation=settings):
+            run = self._runs[(wanted.case_file, wanted.instance, wanted.device, wanted.build)]
+            own = Isolation.PROCESS in (run.isolation, wanted.isolation)
+            isolation = Isolation.PROCESS if own else Isolation.FORK
+            runs.append(dataclasses.replace(run, repeat=wanted.repeat, isolation=isolation))
+        return runs
+
+
+def _identity(environment: Environment) -> tuple[object, ...]:
+    return (
+        environment.lock_hash,
+        environment.python_version,
+        environment.torch_version,
+        environment.git_commit,
+        environment.backend,
+    )
+
+
+def _display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
+    """How each file is called in results: relative to the working directory where it lies below it, else its name.
+
+    Two files outside with the same name are told apart by as much of their folders as that takes.
+    """
+    names = {}
+    for path in paths:
+        relative = os.path.relpath(path, start)
+        names[path] = path.name if relative.startswith("..") else relative
+    depth = 2
+    while len(set(names.values())) < len(names) and depth < 64:
+        taken = list(names.values())
+        names = {path: "/".join(path.parts[-depth:]) if taken.count(name) > 1 else name for path, name in names.items()}
+        depth += 1
+    return names

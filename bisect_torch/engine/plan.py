@@ -1,0 +1,108 @@
+"""What must run, and in what order. Pure: no input, no output, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bisect_torch.model import Build, Case, CaseKind, Environment, Instance, Isolation
+
+_SLICE = 64
+"""Cells below which a second worker for the same environment does not pay: its ``import torch`` costs 2 s (measured),
+a small forked cell 10 to 16 ms."""
+
+
+Place = tuple[Path, str, str, str]
+"""Where a cell stands: case file, instance, device, build."""
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One repeat of a cell that is to be run.
+
+    Args:
+        isolation: How; scripts and commands always run in an interpreter of their own.
+    """
+
+    instance: Instance
+    build: Build
+    device: str
+    repeat: int
+    isolation: Isolation
+
+    @property
+    def place(self) -> Place:
+        return self.instance.case.file.path, self.instance.name, self.device, self.build.name
+
+
+@dataclass(frozen=True)
+class Task:
+    """Cells that one worker process runs one after another.
+
+    Args:
+        forked: The worker imports torch once and forks for each cell; else it starts an interpreter for each.
+    """
+
+    environment: Environment
+    runs: tuple[CellRun, ...]
+    forked: bool
+
+
+def natural_isolation(case: Case, asked: Isolation | None, can_fork: bool) -> Isolation:
+    """How a case's cells run when nothing has gone wrong: cases are forked where that is safe, all else is not."""
+    if case.file.kind is not CaseKind.CASE or not can_fork:
+        return Isolation.PROCESS
+    return asked or Isolation.FORK
+
+
+def needs_compile(case: Case) -> bool:
+    """Whether a worker should have the compiler stack loaded before it runs the case."""
+    return case.file.needs_compile or "compile" in case.needs
+
+
+def why_not(case: Case, device: str, memory_bytes: int, unmet: str | None) -> str | None:
+    """The reason for which a case does not apply here, or None.
+
+    Args:
+        memory_bytes: What a cell may use on this machine.
+        unmet: The requirement on torch that the build does not meet.
+    """
+    kind = device.partition(":")[0]
+    if case.devices and device not in case.devices and kind not in case.devices:
+        return f"made for {', '.join(case.devices)}, not for {device}"
+    if unmet:
+        return unmet
+    needed = case.memory.get("cpu", 0)
+    if needed > memory_bytes:
+        return f"needs {needed / 2**30:.1f} GiB of memory, {memory_bytes / 2**30:.1f} GiB may be used here"
+    return None
+
+
+def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) -> tuple[Task, ...]:
+    """Group the cells of one environment into tasks.
+
+    Repeats of a cell never share a task, since forks of one worker are not independent of each other. Cells that are
+    forked share a worker as long as splitting would not pay; each of the others is a task of its own, so that a slow
+    one holds up nothing.
+
+    Args:
+        workers: Worker processes that may run at the same time.
+    """
+    alone: list[Task] = []
+    shared: dict[int, list[CellRun]] = {}
+    for run in runs:
+        if run.isolation is Isolation.PROCESS:
+            alone.append(Task(environment, (run,), forked=False))
+        else:
+            shared.setdefault(run.repeat, []).append(run)
+    together: list[Task] = []
+    for _, group in sorted(shared.items()):
+        # The compiler stack is loaded at most once a worker, after everything that does without it.
+        group.sort(key=lambda run: needs_compile(run.instance.case))
+        slices = max(1, min(workers, len(group) // _SLICE))
+        size = -(-len(group) // slices)
+        together.extend(
+            Task(environment, tuple(group[start : start + size]), forked=True) for start in range(0, len(group), size)
+        )
+    return (*together, *alone)

@@ -1,0 +1,65 @@
+"""What a run is asked for and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bisect_torch import cases, environments
+from bisect_torch.model import Build, Environment, Isolation, Observation, Series, Transition
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is to be run.
+
+    Args:
+        builds: In release order, local interpreters where the user put them.
+        discovered: Case files, scripts and commands as read.
+        plan: Python, lock and presence of each build's environment.
+        results: Path of the Parquet file.
+        working_directory: Of scripts and commands.
+        devices: Device names.
+        select: An expression that instances must match (``-k``).
+        jobs: Cells that run at once.
+        timeout_s: Seconds for a cell whose case names none.
+        repeats: Repeats of every cell before any confirmation.
+        isolation: None chooses the fastest safe one.
+        threads: torch's number of threads; None leaves it to torch.
+        seed: Of repeat 0; repeat i is seeded with ``seed + i``. Scripts and commands are never seeded.
+        memory_bytes: What all cells together may use.
+        fresh: Run again what is known.
+        command_line: As typed, for the manifest.
+    """
+
+    builds: tuple[Build, ...]
+    discovered: tuple[cases.Discovered, ...]
+    environment_options: environments.EnvironmentOptions
+    plan: environments.EnvironmentPlan
+    results: Path
+    working_directory: Path
+    devices: tuple[str, ...] = ("cpu",)
+    select: str | None = None
+    jobs: int = 2
+    timeout_s: float = 120.0
+    repeats: int = 1
+    isolation: Isolation | None = None
+    threads: int | None = None
+    seed: int = 0
+    memory_bytes: int = 0
+    fresh: bool = False
+    command_line: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run found. Everything in it can be derived again from the results file."""
+
+    builds: tuple[Build, ...]
+    environments: Mapping[str, Environment]
+    series: tuple[Series, ...]
+    transitions: tuple[Transition, ...]
+    observations: tuple[Observation, ...]
+    interrupted: bool
+    seconds: float

@@ -1,0 +1,378 @@
+"""A run: environments are made ready on one side, cells run on the other, and this loop joins them.
+
+All state lives in the thread that calls :meth:`Run.execute`; the installer and the executor's slots only put messages
+into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, the observer draws.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import queue
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from bisect_torch import analysis, cases, environments
+from bisect_torch.cases import Discovered
+from bisect_torch.engine import events, host, plan
+from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.ledger import Ledger
+from bisect_torch.engine.request import RunRequest, RunResult
+from bisect_torch.errors import BisectTorchError, UsageError
+from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
+from bisect_torch.shipped import tool_version
+
+CONFIRMING_S = 1800.0
+"""Cell seconds that confirming may take before what is left is named instead of run."""
+
+_STOP_GRACE_S = 1.0
+
+
+class _Ready(events.EnvironmentReady):
+    """Sent by the installer."""
+
+
+class _Failed:
+    """Sent by the installer: a build has no usable environment, and why."""
+
+    def __init__(self, build: Build, outcome: Outcome, reason: str) -> None:
+        self.build = build
+        self.outcome = outcome
+        self.reason = reason
+
+
+class _InstallerDone:
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+_Inbox = Message | _Ready | _Failed | _InstallerDone | events.BuildProgress
+
+
+class Run:
+    """One run from plan to results file. Call :meth:`execute` once.
+
+    Args:
+        request: What is to be run.
+        observer: Told what happens, always from the thread that calls ``execute``.
+    """
+
+    def __init__(self, request: RunRequest, observer: events.Observer) -> None:
+        self._request = request
+        self._tell = observer
+        self._started = datetime.datetime.now(datetime.timezone.utc)
+        self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+        # Forking a process that has used the system libraries of macOS is not safe.
+        self._ledger = Ledger(request, self._run_id, can_fork=sys.platform.startswith("linux"))
+        self._inbox: queue.Queue[_Inbox] = queue.Queue()
+        self._cancel = threading.Event()
+        self._planned = {planned.build.name: planned for planned in request.plan.environments}
+        self._instances: dict[Path, tuple[Instance, ...]] = {}
+        self._environments: dict[str, Environment] = {}
+        self._failures: list[_Failed] = []
+        self._pending = 0
+        self._retried: set[tuple[plan.Place, int]] = set()
+        self._expanding: set[Path] = set()
+        self._parked: list[Environment] = []
+        self._installing = False
+        self._installer: threading.Thread
+        self._executor: LocalExecutor
+
+    # --- the loop ---------------------------------------------------------------------------------------------
+
+    def execute(self) -> RunResult:
+        """Run everything, write the results file, and return what was found.
+
+        Ctrl-C ends it within about two seconds with everything that finished kept.
+
+        Raises:
+            BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
+        """
+        begin = time.monotonic()
+        self._read_known_instances()
+        rows = self._rows()
+        cells = self._ledger.cells(self._request.builds, rows)
+        kept = self._ledger.recall(cells)
+        known = len({run.place for run, _ in kept})
+        self._tell(
+            events.RunPlanned(self._request.builds, rows, self._request.devices, len(cells), known, self._request.jobs)
+        )
+        self._tell_kept(kept)
+        for problem in self._ledger.file.problems:
+            self._tell(events.Note(problem))
+        self._ledger.file.begin(self._manifest(ended=False))
+        self._executor = LocalExecutor(self._request.jobs, self._conditions(), self._inbox.put)
+        finished = False
+        interrupted = False
+        try:
+            self._install([build for build in self._request.builds if self._has_work(build)])
+            while not self._settled():
+                self._handle(self._inbox.get())
+            finished = True
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._cancel.set()
+            if finished:
+                self._executor.close()
+            else:
+                self._executor.stop(_STOP_GRACE_S)
+            self._ledger.file.finish(self._manifest(ended=finished))
+        self._installer.join(timeout=_STOP_GRACE_S)
+        seconds = time.monotonic() - begin
+        self._tell(events.RunFinished(interrupted, seconds))
+        return self._result(interrupted, seconds)
+
+    def _conditions(self) -> Conditions:
+        request = self._request
+        return Conditions(
+            staged=environments.staged_package(request.environment_options.store),
+            environment_variables=lambda environment: environments.clean_environment_variables(environment.python),
+            capability=environments.capability,
+            timeout_s=request.timeout_s,
+            threads=request.threads,
+            memory_bytes=request.memory_bytes,
+            seed=request.seed,
+            working_directory=request.working_directory,
+        )
+
+    def _settled(self) -> bool:
+        """Whether nothing is left to do. Orders the confirmations that are still wanted."""
+        if self._installing or self._pending or self._expanding:
+            return False
+        failed = {failure.build.name for failure in self._failures}
+        wanted = [run for run in self._ledger.confirmations(CONFIRMING_S) if run.build.name not in failed]
+        if not wanted:
+            left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
+            if left:
+                self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
+            return True
+        absent = {run.build.name: run.build for run in wanted if run.build.name not in self._environments}
+        if absent:  # every cell of theirs was kept from earlier runs, so that nothing has needed them until now
+            self._install(list(absent.values()))
+        else:
+            self._tell(events.Confirming(len(wanted), "ends of transitions and of series, in other processes"))
+            self._submit(wanted)
+        return False
+
+    def _handle(self, message: _Inbox) -> None:
+        if isinstance(message, events.BuildProgress):
+            self._tell(message)
+        elif isinstance(message, _Ready):
+            self._on_ready(message)
+        elif isinstance(message, _Failed):
+            self._on_failed(message)
+        elif isinstance(message, CellBegan):
+            run = message.run
+            self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat))
+        elif isinstance(message, CellDone):
+            self._on_cell(message)
+        elif isinstance(message, Expanded):
+            self._on_expanded(message)
+        elif isinstance(message, SlotFailed):
+            raise message.error
+        else:
+            self._installing = False
+            if message.error is not None:
+                raise message.error
+
+    # --- environments -----------------------------------------------------------------------------------------
+
+    def _install(self, builds: list[Build]) -> None:
+        """Make environments ready in a thread of its own, those that exist already first."""
+        planned = self._planned
+        ordered = sorted(
+            builds, key=lambda build: build.kind is not BuildKind.LOCAL and planned[build.name].present is None
+        )
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                for build in ordered:
+                    if self._cancel.is_set():
+                        break
+                    self._inbox.put(self._make_environment(build))
+            except BaseException as unforeseen:  # noqa: BLE001
+                # Not handled here but handed over: an exception must not vanish with this thread.
+                error = unforeseen
+            self._inbox.put(_InstallerDone(error))
+
+        self._installing = True
+        self._installer = threading.Thread(target=work, name="installer", daemon=True)
+        self._installer.start()
+
+    def _has_work(self, build: Build) -> bool:
+        if len(self._instances) < len(self._request.discovered) or not self._ledger.knows(build):
+            return True
+        return bool(self._ledger.first_pass(self._ledger.cells([build], self._rows())))
+
+    def _make_environment(self, build: Build) -> _Ready | _Failed:
+        begin = time.monotonic()
+        if self._planned[build.name].reason:
+            return _Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
+        try:
+            environment, reused = environments.ensure(
+                build,
+                self._request.environment_options,
+                progress=self._inbox.put,
+                cancel=self._cancel,
+                python=self._planned[build.name].request,
+            )
+        except environments.NotInstallable as error:
+            return _Failed(build, Outcome.NOT_INSTALLED, error.message)
+        except environments.EnvironmentBroken as error:
+            return _Failed(build, Outcome.ENVIRONMENT_BROKEN, error.message)
+        except BisectTorchError as error:
+            return _Failed(build, Outcome.LOST, error.message)
+        return _Ready(build, environment, time.monotonic() - begin, reused)
+
+    def _on_ready(self, message: _Ready) -> None:
+        environment = message.environment
+        self._environments[message.build.name] = environment
+        self._tell(message)
+        lock = self._planned[message.build.name].lock
+        packages = "".join(f"{name}=={version}\n" for name, version in sorted(environment.packages.items()))
+        self._ledger.file.add_lock(environment.lock_hash, lock.read_text() if lock is not None else packages)
+        if self._ledger.know(environment):
+            self._tell_kept(self._ledger.recall(self._ledger.cells([message.build], self._rows())))
+        unread = [item for item in self._request.discovered if item.file.path not in self._instances]
+        if not unread:
+            self._start(environment)
+            return
+        self._parked.append(environment)
+        for item in unread:
+            if item.file.path not in self._expanding:
+                self._expanding.add(item.file.path)
+                self._executor.expand(item.file, environment)
+
+    def _on_failed(self, message: _Failed) -> None:
+        self._failures.append(message)
+        self._tell(events.BuildProgress(message.build, "failed", message=message.reason))
+        self._record_failure(message, self._rows())
+
+    def _record_failure(self, failure: _Failed, rows: tuple[Instance, ...]) -> None:
+        facts = {"outcome": failure.outcome.value, "reason": failure.reason}
+        for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
+            self._record(run, None, facts)
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _read_known_instances(self) -> None:
+        """Instances that need no worker: literal parameters, and expansions of the same bytes kept from before."""
+        for item in self._request.discovered:
+            instances = item.instances
+            if instances is None:
+                kept = self._expansion_path(item)
+                if kept.exists():
+                    instances = cases.from_expansion(item, json.loads(kept.read_text()))
+            if instances is not None:
+                self._instances[item.file.path] = self._selected(instances)
+
+    def _expansion_path(self, item: Discovered) -> Path:
+        parts = json.dumps([item.file.sha256, dict(item.file.local_modules)], sort_keys=True)
+        digest = hashlib.sha256(parts.encode()).hexdigest()
+        return self._request.environment_options.store.expansions / f"{digest}.json"
+
+    def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        return cases.matching(instances, self._request.select) if self._request.select else instances
+
+    def _rows(self) -> tuple[Instance, ...]:
+        files = (item.file.path for item in self._request.discovered)
+        return tuple(instance for file in files for instance in self._instances.get(file, ()))
+
+    def _on_expanded(self, message: Expanded) -> None:
+        if message.error is not None:
+            raise UsageError(f"{message.file.path}: {message.error}")
+        item = next(item for item in self._request.discovered if item.file.path == message.file.path)
+        self._expansion_path(item).write_text(json.dumps(message.rows))
+        added = self._selected(cases.from_expansion(item, message.rows))
+        self._instances[item.file.path] = added
+        self._expanding.discard(item.file.path)
+        kept = self._ledger.recall(self._ledger.cells(self._request.builds, added))
+        cells = len(self._rows()) * len(self._request.builds) * len(self._request.devices)
+        self._tell(events.RowsAdded(added, cells, len({run.place for run, _ in kept})))
+        self._tell_kept(kept)
+        for failure in self._failures:
+            self._record_failure(failure, added)
+        if not self._expanding:
+            for environment in self._parked:
+                self._start(environment)
+            self._parked.clear()
+
+    def _tell_kept(self, kept: list[tuple[plan.CellRun, Observation]]) -> None:
+        for run, observation in kept:
+            self._tell(events.CellFinished(run.instance, observation, analysis.judge(observation), kept=True))
+
+    # --- cells ------------------------------------------------------------------------------------------------
+
+    def _start(self, environment: Environment) -> None:
+        """Run what is not known yet of an environment's cells."""
+        wanted = []
+        for run in self._ledger.first_pass(self._ledger.cells([environment.build], self._rows())):
+            reason = self._ledger.inapplicable(run)
+            if reason is None:
+                wanted.append(run)
+            else:
+                self._record(run, environment, {"outcome": Outcome.SKIPPED.value, "reason": reason})
+        self._submit(wanted)
+
+    def _submit(self, runs: list[plan.CellRun]) -> None:
+        self._pending += len(runs)
+        by_build: dict[str, list[plan.CellRun]] = {}
+        for run in runs:
+            by_build.setdefault(run.build.name, []).append(run)
+        workers = max(1, self._request.jobs // max(1, len(by_build)))
+        for name, group in by_build.items():
+            for task in plan.tasks(self._environments[name], group, workers=workers):
+                self._executor.submit(task)
+
+    def _on_cell(self, message: CellDone) -> None:
+        run = message.run
+        self._pending -= 1
+        if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
+            self._retried.add((run.place, run.repeat))
+            self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
+            self._submit([run])
+            return
+        self._record(run, message.task.environment, message.facts)
+
+    def _record(self, run: plan.CellRun, environment: Environment | None, facts: Mapping[str, object]) -> None:
+        observation, judgement = self._ledger.record(run, environment, facts)
+        self._tell(events.CellFinished(run.instance, observation, judgement))
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _manifest(self, *, ended: bool) -> dict[str, object]:
+        request = self._request
+        known = self._ledger.environments
+        return {
+            "run_id": self._run_id,
+            "tool_version": tool_version(),
+            "started_at": self._started.isoformat(timespec="seconds"),
+            "ended_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds") if ended else None,
+            "arguments": list(request.command_line),
+            "builds": [build.name for build in request.builds],
+            "devices": list(request.devices),
+            "timeout_s": request.timeout_s,
+            "threads": request.threads,
+            "seed": request.seed,
+            "host": host.host_facts(),
+            "environments": [known[build.name].describe() for build in request.builds if build.name in known],
+        }
+
+    def _result(self, interrupted: bool, seconds: float) -> RunResult:
+        series = self._ledger.series(self._rows())
+        return RunResult(
+            builds=self._request.builds,
+            environments=dict(self._ledger.environments),
+            series=series,
+            transitions=tuple(found for each in series for found in analysis.transitions(each)),
+            observations=self._ledger.observations,
+            interrupted=interrupted,
+            seconds=seconds,
+        )

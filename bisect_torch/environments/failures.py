@@ -1,0 +1,120 @@
+"""Why an environment could not be made: the build's own limit, a broken result, or our side.
+
+The three are kept apart because only the first two say anything about the build, and none of them anything about torch.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bisect_torch.child_processes import Completed
+from bisect_torch.errors import BisectTorchError, InfrastructureError
+
+
+class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, like the next two
+    """The build cannot be installed here: no wheel for this platform or Python, or no set of versions that fits.
+
+    Args:
+        reason: One line.
+    """
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(reason, hint=hint)
+        self.reason = reason
+
+
+class EnvironmentBroken(BisectTorchError):  # noqa: N818
+    """The build was installed and a control case failed: nothing that runs in it says anything about torch.
+
+    Args:
+        reason: One line.
+    """
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(reason, hint=hint)
+        self.reason = reason
+
+
+class TransientFailure(InfrastructureError):  # noqa: N818
+    """The network failed in a way that may pass: worth another try."""
+
+
+_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+_SECRET_QUERY = re.compile(r"([?&][^=&\s]*(?:token|key|secret|signature|password)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+_DISK_FULL = re.compile(r"no space left on device|os error 28|disk quota exceeded|os error 122", re.IGNORECASE)
+_HASH = re.compile(r"hash mismatch|hashes? (?:do|does) not match", re.IGNORECASE)
+_REFUSED = re.compile(r"\b(?:401|403)\b.*(?:unauthorized|forbidden)|lack of valid authentication", re.IGNORECASE)
+_TRANSIENT = re.compile(
+    r"\b(?:408|429|5\d\d)\b [A-Z][a-z]+|HTTP status server error|error sending request"
+    r"|connection (?:reset|refused|closed|error)|connect(?:ion)? timed? ?out|timed out|operation timed|dns error"
+    r"|unexpected (?:eof|end of file)"
+    r"|incomplete message|request or response body error|error decoding response body|broken pipe|tls handshake",
+    re.IGNORECASE,
+)
+_NETWORK = re.compile(
+    r"failed to (?:fetch|download|query)|HTTP status|404 Not Found|could not (?:be queried|connect)"
+    r"|certificate|(?:torch|numpy|setuptools) was not found in the package registry|invalid zip file",
+    re.IGNORECASE,
+)
+_OFFLINE = re.compile(r"network (?:was|connectivity is) disabled", re.IGNORECASE)
+_UNSOLVABLE = re.compile(
+    r"no solution found|unsatisfiable|no wheels? with a matching|has no (?:usable )?wheels"
+    r"|doesn't have a (?:source|wheel)|no (?:compatible|matching) (?:wheel|version|distribution)"
+    r"|requires-python|failed to build",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """``text`` without passwords and tokens in addresses, and without colours."""
+    text = _COLOUR.sub("", text)
+    return _SECRET_QUERY.sub(r"\1***", _CREDENTIALS.sub(r"\1***@", text))
+
+
+def gist(text: str, *, limit: int = 400) -> str:
+    """What uv said, as one line: the error and its causes, without progress lines, tree marks and hints."""
+    lines = []
+    for raw in redact(text).splitlines():
+        line = re.sub(r"^\s*(?:[×╰▶├─│>-]+\s*)+", "", raw).strip()
+        line = re.sub(r"^(?:error|cause|Caused by):\s*", "", line, flags=re.IGNORECASE)
+        if line.startswith(
+            ("Resolved ", "Using Python", "Prepared ", "Downloading ", "Downloaded ", "warning:", "hint:")
+        ):
+            continue
+        if line and line not in lines:
+            lines.append(line)
+    joined = " ".join(lines)
+    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
+
+
+def classify(completed: Completed, doing: str) -> BisectTorchError:
+    """The error that a failed uv command means. ``doing`` says what it was for: ``locking torch 2.9.1``.
+
+    What says that our side failed is looked for first: an index that cannot be reached makes a resolution fail too.
+    """
+    said = completed.stderr
+    if completed.timed_out:
+        return InfrastructureError(f"{doing}: uv did not end in time and was stopped")
+    if completed.returncode < 0:
+        return InfrastructureError(f"{doing}: uv was killed by signal {-completed.returncode}")
+    if _OFFLINE.search(said):
+        return InfrastructureError(f"{doing}: offline, and not all of it is in the store's cache: {gist(said)}")
+    reason = gist(said) or f"uv ended with status {completed.returncode} and no message"
+    if _DISK_FULL.search(said):
+        return InfrastructureError(f"{doing}: the disk is full", hint="free some space, or choose another --store")
+    if _HASH.search(said):
+        return InfrastructureError(
+            f"{doing}: a downloaded file is not the one in the lock: {reason}",
+            hint="the index serves other files; name it with --index-url so that it gets its own locks",
+        )
+    if _REFUSED.search(said):
+        return InfrastructureError(f"{doing}: the index refused access: {reason}")
+    if _TRANSIENT.search(said):
+        return TransientFailure(f"{doing}: the network failed: {reason}")
+    if _NETWORK.search(said):
+        return InfrastructureError(f"{doing}: {reason}")
+    if _UNSOLVABLE.search(said):
+        return NotInstallable(reason)
+    return InfrastructureError(f"{doing}: {reason}")

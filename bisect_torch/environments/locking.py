@@ -1,0 +1,232 @@
+"""The lock of a build: every package and version that its environment gets, with hashes.
+
+The committed lock is used when it covers what is asked for. Else one is made on the fly with the packages of the
+build's day, in one resolution with everything asked for, and kept in the store.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from bisect_torch.child_processes import Completed
+from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify
+from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.pythons import Interpreter
+from bisect_torch.environments.store import remove_tree
+from bisect_torch.environments.uv import Uv
+from bisect_torch.errors import Interrupted, UsageError
+from bisect_torch.model import Build, BuildKind
+from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
+
+_UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
+
+_INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What an environment is installed from.
+
+    Args:
+        path: The file of requirements with hashes.
+        hash: SHA-256 (hex) of its requirements without comments and order, and of the editable projects.
+        pins: Its packages.
+        committed: Whether it is one of those that ship with the tool.
+    """
+
+    path: Path
+    hash: str
+    pins: tuple[Pin, ...]
+    committed: bool
+
+
+def lock_for(
+    build: Build, interpreter: Interpreter, options: EnvironmentOptions, *, cancel: threading.Event | None = None
+) -> Lock:
+    """The lock of a build for a Python.
+
+    Raises:
+        NotInstallable: No set of versions fits.
+        UsageError: An extra requirement cannot be read.
+        InfrastructureError: The index cannot be used.
+    """
+    path = committed_lock(build, options)
+    if path is not None:
+        return _read(path, options, committed=True)
+    request = _Request.of(build, interpreter, options)
+    target = options.store.locks / f"{_slug(build.version)}-{request.digest[:16]}.lock"
+    if options.backend != "auto" and target.is_file():
+        return _read(target, options, committed=False)
+    with options.store.guard(f"lock-{target.stem}", cancel=cancel):
+        if options.backend == "auto" or not target.is_file():
+            _make(request, target, options, cancel)
+    return _read(target, options, committed=False)
+
+
+def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
+    """The lock that ships with the tool, when it covers what is asked for.
+
+    It holds the hashes of the default index; ``build.lock`` is only there when what is offered has these hashes.
+    """
+    covers = (
+        build.kind is BuildKind.RELEASE
+        and options.backend == DEFAULT_BACKEND
+        and options.locks == "release"
+        and not options.extras
+        and not options.editable
+    )
+    return build.lock if covers else None
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a lock made on the fly depends on."""
+
+    build: Build
+    python: Path
+    requirements: tuple[str, ...]
+    arguments: tuple[str, ...]
+    newest: datetime.date | None
+    undated: tuple[str, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, build: Build, interpreter: Interpreter, options: EnvironmentOptions) -> _Request:
+        extras = [_requirement(text) for text in options.extras]
+        named = {canonicalize_name(extra.name) for extra in extras}
+        requirements = [f"torch=={build.version}", *(name for name in LOCKED_TOGETHER if name not in named)]
+        requirements += [str(extra) for extra in extras]
+        requirements += [f"-e {path}" for path in options.editable]
+        newest = _newest(build, options)
+        # A version that the user fixed is meant whatever its day.
+        fixed = tuple(sorted(canonicalize_name(extra.name) for extra in extras if _is_fixed(extra)))
+        uv = Uv(options)
+        arguments = uv.source_arguments(build)
+        if build.kind is BuildKind.NIGHTLY:
+            for name in sorted(named):
+                arguments += ["--prerelease-package", f"{name}=allow"]
+        key = [
+            requirements,
+            [word for word in arguments if word != "--offline"],
+            str(newest),
+            fixed,
+            interpreter.version,
+            interpreter.implementation,
+            interpreter.machine,
+            os.uname().sysname,
+            [os.environ.get(name) for name in _INDEX_VARIABLES],
+        ]
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
+        return cls(build, interpreter.path, tuple(requirements), tuple(arguments), newest, fixed, digest)
+
+
+def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
+    if options.locks == "today" or build.day is None:
+        return None
+    return build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
+
+
+def _requirement(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+
+
+def _is_fixed(requirement: Requirement) -> bool:
+    return requirement.url is not None or any(part.operator in ("==", "===") for part in requirement.specifier)
+
+
+def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: threading.Event | None) -> None:
+    """Resolve, and write the lock whole or not at all.
+
+    Files without an upload time are invisible under ``--exclude-newer``: the packages that uv names are then freed
+    from it, which leaves them to what torch itself asks for.
+    """
+    folder = options.store.new_tmp(f"lock-{target.stem}")
+    folder.mkdir()
+    try:
+        _resolve(request, folder, target, Uv(options, cancel))
+    finally:
+        remove_tree(folder)
+
+
+def _resolve(request: _Request, folder: Path, target: Path, uv: Uv) -> None:
+    doing = f"locking torch {request.build.version}"
+    (folder / "in.txt").write_text("".join(f"{line}\n" for line in request.requirements), encoding="utf-8")
+    made = folder / "out.txt"
+    undated = set(request.undated)
+    transient = 0
+    while True:
+        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated))
+        found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
+        if request.newest is not None and found:
+            undated |= found
+            continue
+        if completed.returncode == 0:
+            break
+        error = _failed(completed, doing, uv.cancel)
+        if not isinstance(error, TransientFailure) or transient == 2:
+            raise error
+        transient += 1
+    os.replace(made, target)
+
+
+def _failed(completed: Completed, doing: str, cancel: threading.Event | None) -> Exception:
+    if cancel is not None and cancel.is_set():
+        return Interrupted(f"interrupted while {doing}")
+    return classify(completed, doing)
+
+
+def _compile(request: _Request, source: Path, target: Path, undated: Iterable[str]) -> list[str]:
+    arguments = ["pip", "compile", str(source), "--output-file", str(target), "--python", str(request.python)]
+    # Not --quiet: the warnings name the files without an upload time.
+    arguments += ["--generate-hashes", "--no-annotate", "--no-header", *request.arguments]
+    if request.newest is not None:
+        arguments += ["--exclude-newer", f"{request.newest.isoformat()}T00:00:00Z"]
+        for name in sorted(undated):
+            arguments += ["--exclude-newer-package", f"{name}=false"]
+    return arguments
+
+
+# --- reading
+
+
+def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
+    text = path.read_text(encoding="utf-8")
+    statements = _statements(text)
+    lines = sorted(statements) + sorted(f"editable {folder}" for folder in options.editable)
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
+    if not any(pin.project == "torch" for pin in pins):
+        raise NotInstallable(f"the lock {path.name} does not hold torch")
+    return Lock(path, digest, pins, committed)
+
+
+def _statements(text: str) -> list[str]:
+    joined = text.replace("\\\n", " ")
+    lines = (re.sub(r"(^|\s)#.*", "", line).split() for line in joined.splitlines())
+    return [" ".join(words) for words in lines if words]
+
+
+def hashed_part(lock: Lock) -> str:
+    """The text of the lock without editable lines: what ``--require-hashes`` can be asked for."""
+    return (
+        "\n".join(line for line in _statements(lock.path.read_text(encoding="utf-8")) if not line.startswith("-"))
+        + "\n"
+    )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)

@@ -1,0 +1,35 @@
+"""What a user may choose about environments; the same for a whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bisect_torch.environments.store import Store
+from bisect_torch.releases.index import IndexOptions
+
+DEFAULT_BACKEND = "pypi"
+
+
+@dataclass(frozen=True)
+class EnvironmentOptions:
+    """How environments are made.
+
+    Args:
+        store: Where they lie.
+        python: ``3.12``, ``3.12.4`` or an interpreter's path; None chooses one that covers the range.
+        backend: ``pypi`` (what ``pip install torch`` gives) or a value of uv's ``--torch-backend``.
+        index: Where packages come from.
+        extras: Requirements installed beside torch: ``torchvision`` follows the release's day,
+            ``pandas==2.2.3`` is fixed.
+        editable: Folders of projects installed as editable.
+        locks: ``release``: dependencies of the release's day; ``today``: the newest ones.
+    """
+
+    store: Store
+    python: str | None = None
+    backend: str = DEFAULT_BACKEND
+    index: IndexOptions = field(default_factory=IndexOptions)
+    extras: tuple[str, ...] = ()
+    editable: tuple[Path, ...] = ()
+    locks: str = "release"

@@ -1,0 +1,61 @@
+"""The copy of this package that children inside an environment import: names for case files, worker, numerics."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from bisect_torch.environments.store import Store, remove_tree
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_PARTS = ("worker", "numerics")
+
+
+def staged_package(store: Store) -> Path:
+    """The folder ``bisect_torch`` in the store of names, worker and numerics; its parent goes on sys.path.
+
+    There is one per content: a run keeps the code that it started with when the tool is upgraded meanwhile.
+    """
+    sources = _sources()
+    digest = hashlib.sha256()
+    for relative, content in sources.items():
+        digest.update(f"{relative}\0{len(content)}\0".encode())
+        digest.update(content)
+    home = store.staged / digest.hexdigest()[:16]
+    target = home / "bisect_torch"
+    if _whole(target, sources):
+        return target
+    if home.exists():
+        remove_tree(home)
+    made = Path(tempfile.mkdtemp(dir=store.staged, prefix="making-"))
+    try:
+        for relative, content in sources.items():
+            path = made / "bisect_torch" / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        try:
+            os.rename(made, home)
+        except OSError:
+            # Another run was quicker: a folder that is not empty cannot be renamed onto.
+            if not _whole(target, sources):
+                raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return target
+
+
+def _sources() -> dict[str, bytes]:
+    files = [_PACKAGE / "__init__.py"]
+    for part in _PARTS:
+        files += sorted((_PACKAGE / part).rglob("*.py"))
+    return {str(path.relative_to(_PACKAGE)): path.read_bytes() for path in files if path.is_file()}
+
+
+def _whole(target: Path, sources: dict[str, bytes]) -> bool:
+    try:
+        return all((target / relative).read_bytes() == content for relative, content in sources.items())
+    except OSError:
+        return False

@@ -1,0 +1,39 @@
+"""Which environment variables a child inside an environment gets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_REMOVED = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "__PYVENV_LAUNCHER__"})
+
+
+def clean_environment_variables(
+    python: Path,
+    base: Mapping[str, str] | None = None,
+    *,
+    user_site: bool = False,
+    write_bytecode: bool = False,
+) -> dict[str, str]:
+    """The variables for a child that runs ``python``.
+
+    Everything that could make the interpreter find other modules is removed: all of Python's own variables and those of
+    an active virtual environment. The rest (HOME, proxies, OPENBLAS_…, TORCH_…) is the user's and is kept.
+
+    Args:
+        python: The environment's interpreter; its folder comes first on PATH.
+        base: Variables to start from; those of this process when None.
+        user_site: Leave the user's own site-packages visible: for a local interpreter that may have its torch there.
+        write_bytecode: Let the child write bytecode. Only control cases do.
+    """
+    given = os.environ if base is None else base
+    kept = {name: value for name, value in given.items() if not name.startswith("PYTHON") and name not in _REMOVED}
+    folder = str(python.parent)
+    rest = [entry for entry in kept.get("PATH", os.defpath).split(os.pathsep) if entry and entry != folder]
+    kept["PATH"] = os.pathsep.join([folder, *rest])
+    if not user_site:
+        kept["PYTHONNOUSERSITE"] = "1"
+    if not write_bytecode:
+        kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    return kept

@@ -1,0 +1,301 @@
+"""Which torch builds a set of package indexes and find-links folders offers for this platform."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+from bisect_torch.errors import InfrastructureError, UsageError
+from bisect_torch.model import Build, BuildKind
+from bisect_torch.releases.catalogue import Release, load_catalogue
+from bisect_torch.releases.locks import lock_hashes, lock_path
+from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, local_path, shown_url
+from bisect_torch.releases.platforms import Target, named_pythons, sorted_pythons, this_python
+from bisect_torch.releases.sizes import known_wheels
+from bisect_torch.releases.uv_settings import read_uv_settings
+
+BACKEND_INDEX_BASE = "https://download.pytorch.org/whl"
+"""PyTorch's own indexes stand below this address, one per backend. No other module names it."""
+
+BACKEND_INDEX_VARIABLE = "BISECT_TORCH_BACKEND_INDEX"
+"""Environment variable with another base address, for mirrors and tests."""
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """Where builds come from.
+
+    Args:
+        index_url: The main index; None takes that of uv's variables or settings, then the public default.
+        extra_index_urls: More indexes; those of uv's variables and settings are added.
+        find_links: Folders of wheels or pages of links; those of uv's variables and settings are added.
+        offline: Ask no server: catalogue and local folders only.
+    """
+
+    index_url: str | None = None
+    extra_index_urls: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    offline: bool = False
+
+
+def effective_options(options: IndexOptions, environment: Mapping[str, str] | None = None) -> IndexOptions:
+    """The options with what uv's environment variables and settings add, in uv's order: options, variables, settings.
+
+    ``index_url`` stays None where nothing names an index: the public default is then meant.
+
+    Raises:
+        UsageError: uv's settings are not valid.
+    """
+    variables = os.environ if environment is None else environment
+    settings = read_uv_settings(variables)
+    named = (options.index_url, variables.get("UV_DEFAULT_INDEX"), variables.get("UV_INDEX_URL"), settings.index_url)
+    main = next((url for url in named if url), None)
+    extra = [
+        *options.extra_index_urls,
+        *variables.get("UV_INDEX", "").split(),
+        *variables.get("UV_EXTRA_INDEX_URL", "").split(),
+        *settings.extra_index_urls,
+    ]
+    links = [
+        *options.find_links,
+        *(part for part in variables.get("UV_FIND_LINKS", "").split(",") if part),
+        *settings.find_links,
+    ]
+    return replace(
+        options,
+        index_url=_without_name(main) if main else None,
+        extra_index_urls=tuple(dict.fromkeys(_without_name(url) for url in extra)),
+        find_links=tuple(dict.fromkeys(links)),
+        offline=options.offline or variables.get("UV_OFFLINE", "").lower() in ("1", "true", "yes"),
+    )
+
+
+def uv_index_arguments(options: IndexOptions) -> list[str]:
+    """The same places as arguments of ``uv pip``, so that what was listed is what gets installed.
+
+    With several indexes uv stops at the first that has a package; a build that only the second has is then not found,
+    so the strategy is named unless the user has chosen one.
+    """
+    options = effective_options(options)
+    words: list[str] = []
+    if options.index_url is not None:
+        words += ["--default-index", options.index_url]
+    for url in options.extra_index_urls:
+        words += ["--index", url]
+    for place in options.find_links:
+        words += ["--find-links", place]
+    if options.extra_index_urls and not _chosen_strategy():
+        words += ["--index-strategy", "unsafe-best-match"]
+    return [*words, "--offline"] if options.offline else words
+
+
+def backend_index_url(backend: str, base: str | None = None) -> str | None:
+    """PyTorch's own index for a backend (``cpu``, ``cu128``, ``rocm6.4``, ``xpu``); None for ``pypi``.
+
+    Args:
+        base: Another base address; by default that of the environment variable, then PyTorch's own.
+
+    Raises:
+        UsageError: The backend does not name one index.
+    """
+    if backend == "pypi":
+        return None
+    if backend in ("auto", "rocm", "cuda", "cu") or not backend.replace(".", "").isalnum():
+        hint = "name one index: cpu, xpu, or with its version as in cu128 and rocm6.4"
+        raise UsageError(f"the torch backend {backend!r} does not say which index is meant", hint=hint)
+    return f"{(base or os.environ.get(BACKEND_INDEX_VARIABLE) or BACKEND_INDEX_BASE).rstrip('/')}/{backend}"
+
+
+def list_builds(
+    options: IndexOptions,
+    *,
+    python: str | None = None,
+    backend: str = "pypi",
+    cache_dir: Path | None = None,
+    timeout_s: float = 20.0,
+) -> tuple[Build, ...]:
+    """The torch builds with a wheel for this platform, in release order; yanked ones and pre-releases too.
+
+    Day, commit and lock come from the catalogue where the hash of a wheel shows that it is that release. An index that
+    gives no hashes has no such proof; there the day alone is taken from the catalogue when the index gives none.
+
+    Args:
+        python: Minor version whose wheel's size is wanted; by default the newest that the build has.
+        backend: ``pypi`` for the indexes of the options; another one for PyTorch's own index of that name.
+        cache_dir: Where answers of indexes are kept for ten minutes.
+        timeout_s: Longest silence of a server, in seconds.
+
+    Raises:
+        InfrastructureError: An index cannot be read, or none of them has torch.
+        UsageError: A find-links folder does not exist, or the backend is not understood.
+    """
+    options = effective_options(options)
+    catalogue = {release.version: release for release in load_catalogue()}
+    own_index = backend_index_url(backend)
+    files = _torch_files(options, own_index, cache_dir, timeout_s)
+    if options.offline:
+        return _sorted([*_builds_of(files, catalogue, python), *_catalogue_builds(catalogue.values(), python)])
+    if not files:
+        where = own_index or options.index_url or PYPI_SIMPLE_ENDPOINT
+        raise InfrastructureError(
+            f"the package index {shown_url(where)} has no torch",
+            hint="check the address, or add an index that has it with --extra-index-url",
+        )
+    return _sorted(_builds_of(files, catalogue, python))
+
+
+def catalogue_builds(python: str | None = None) -> tuple[Build, ...]:
+    """The releases that can be known without asking an index."""
+    return _sorted(_catalogue_builds(load_catalogue(), python))
+
+
+def known_pythons() -> tuple[str, ...]:
+    """Minor Pythons that take part: those of the catalogue and the one that runs the tool."""
+    return sorted_pythons([this_python(), *(python for release in load_catalogue() for python in release.pythons)])
+
+
+def _torch_files(
+    options: IndexOptions, own_index: str | None, cache_dir: Path | None, timeout_s: float
+) -> list[IndexFile]:
+    files = [file for place in options.find_links if _usable(place, options) for file in _links(place, timeout_s)]
+    if own_index is not None:
+        indexes = [own_index]
+    else:
+        indexes = [*options.extra_index_urls, options.index_url or PYPI_SIMPLE_ENDPOINT]
+    for url in indexes:
+        if options.offline and not _is_local(url):
+            continue
+        found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        files += found
+        if found and _chosen_strategy() == "first-index":
+            break
+    return files
+
+
+def _chosen_strategy() -> str | None:
+    """How the user told uv to treat several indexes; None for not at all."""
+    return os.environ.get("UV_INDEX_STRATEGY") or read_uv_settings(os.environ).index_strategy
+
+
+def _links(place: str, timeout_s: float) -> tuple[IndexFile, ...]:
+    return find_links_files("torch", place, timeout_s=timeout_s)
+
+
+def _usable(place: str, options: IndexOptions) -> bool:
+    return not options.offline or _is_local(place)
+
+
+def _is_local(place: str) -> bool:
+    return "://" not in place or place.startswith("file:")
+
+
+def _without_name(index: str) -> str:
+    """``https://…`` for ``name=https://…``, as uv lets an index be named."""
+    name, equals, url = index.partition("=")
+    named = bool(equals) and "/" not in name and ":" not in name
+    url = url if named else index
+    return str(local_path(url)) if _is_local(url) and not url.startswith("file:") else url
+
+
+# --- from files to builds
+
+
+def _builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], python: str | None) -> list[Build]:
+    grouped: dict[str, list[IndexFile]] = {}
+    for file in files:
+        try:
+            _, version, _, _ = parse_wheel_filename(file.filename)
+        except (InvalidWheelFilename, InvalidVersion):
+            continue
+        grouped.setdefault(version.public, []).append(file)
+    named = {name for group in grouped.values() for file in group for name in named_pythons(file.filename)}
+    candidates = sorted_pythons([*named, *known_pythons()])
+    builds = (_build(version, group, catalogue.get(version), candidates, python) for version, group in grouped.items())
+    return [build for build in builds if build is not None]
+
+
+def _build(
+    version: str, files: list[IndexFile], release: Release | None, candidates: Iterable[str], python: str | None
+) -> Build | None:
+    """The build, None when no wheel fits this platform."""
+    pythons = tuple(name for name in candidates if _best(files, name) is not None)
+    if not pythons:
+        return None
+    shown = _best(files, python or pythons[-1])
+    same = release is not None and _is_release(version, files)
+    days = [file.uploaded.astimezone(datetime.timezone.utc).date() for file in files if file.uploaded is not None]
+    day = min(days, default=release.day if release is not None else None)
+    return Build(
+        kind=BuildKind.NIGHTLY if Version(version).is_devrelease else BuildKind.RELEASE,
+        version=version,
+        name=version,
+        day=release.day if release is not None and same else day,
+        git_commit=release.git_commit if release is not None and same else None,
+        pythons=pythons,
+        download_bytes=shown.bytes if shown is not None else None,
+        yanked=all(file.yanked is not None for file in files),
+        lock=lock_path(version) if same else None,
+    )
+
+
+def _is_release(version: str, files: Iterable[IndexFile]) -> bool:
+    """Whether these are the files that the committed lock names."""
+    hashes = lock_hashes(version, "torch")
+    return any(file.sha256 in hashes for file in files if file.sha256 is not None)
+
+
+def _best(files: Iterable[IndexFile], python: str) -> IndexFile | None:
+    """The file that an installer would choose for this Python here."""
+    target = Target(python)
+    ranked = []
+    for file in files:
+        rank = target.rank(file.filename)
+        if rank is not None and _allows(file.requires_python, python):
+            local = parse_wheel_filename(file.filename)[1]
+            ranked.append(((-_order(local, files), *rank), file))
+    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+
+
+def _order(version: Version, files: Iterable[IndexFile]) -> int:
+    """Place of a version among those of the files: a later local part is preferred, as installers do."""
+    return sorted({parse_wheel_filename(file.filename)[1] for file in files}).index(version)
+
+
+def _allows(requires_python: str | None, python: str) -> bool:
+    if not requires_python:
+        return True
+    try:
+        return SpecifierSet(requires_python).contains(f"{python}.99", prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def _catalogue_builds(releases: Iterable[Release], python: str | None) -> list[Build]:
+    wheels = [wheel for wheel in known_wheels().values() if wheel.project == "torch"]
+    builds = []
+    for release in releases:
+        files = [
+            IndexFile(wheel.filename, "", sha256=wheel.sha256, bytes=wheel.bytes)
+            for wheel in wheels
+            if wheel.version == release.version
+        ]
+        build = _build(release.version, files, release, release.pythons, python)
+        if build is not None:
+            builds.append(replace(build, lock=lock_path(release.version), git_commit=release.git_commit))
+    return builds
+
+
+def _sorted(builds: Iterable[Build]) -> tuple[Build, ...]:
+    """In release order; of two with the same version the first counts."""
+    unique: dict[str, Build] = {}
+    for build in builds:
+        unique.setdefault(build.version, build)
+    return tuple(sorted(unique.values(), key=lambda build: Version(build.version)))

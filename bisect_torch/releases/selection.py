@@ -1,0 +1,203 @@
+"""Which of the builds take part: ranges, lists, exclusions. Every refusal names the nearest builds that would do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Build, BuildKind
+from bisect_torch.releases.catalogue import OLDEST_RELEASE
+from bisect_torch.releases.local import local_build
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for.
+
+    Args:
+        first: Oldest of a range, inclusive; None begins at the first release that has a lock.
+        last: Newest of a range, inclusive; None ends at the newest.
+        versions: Builds by name: versions, or paths of interpreters. With neither ``first`` nor ``last`` they are all;
+            with one of them they are added to the range.
+        exclude: Versions that do not take part.
+        minor_only: Of each minor release in the range, the last patch only. Named versions stay.
+    """
+
+    first: str | None = None
+    last: str | None = None
+    versions: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    minor_only: bool = False
+
+    @property
+    def has_range(self) -> bool:
+        return not self.versions or self.first is not None or self.last is not None
+
+    @property
+    def needs_listing(self) -> bool:
+        """Whether something other than local interpreters is asked for."""
+        return self.has_range or not all(is_path(name) for name in self.versions)
+
+
+def is_path(name: str) -> bool:
+    """Whether a build's name is the path of an interpreter: it has a slash."""
+    return os.sep in name
+
+
+def select(
+    builds: Sequence[Build],
+    selection: Selection,
+    *,
+    python: str | None = None,
+    read_local: Callable[[Path], Build] = local_build,
+) -> tuple[Build, ...]:
+    """The builds that take part, in release order; local interpreters stand after the release that they equal.
+
+    Args:
+        builds: All that are known.
+        python: The minor Python that all must have a wheel for; None for any. Where the range has an open end, builds
+            there that lack one are left out; any other that lacks one is refused.
+        read_local: Finds out about the interpreter at a path.
+
+    Raises:
+        UsageError: A version does not exist, the range is reversed or empty, or a build has no wheel for this Python.
+    """
+    known = sorted(builds, key=_order)
+    excluded = {_find(name, known).version for name in selection.exclude if not is_path(name)}
+    chosen: dict[str, Build] = {}
+    if selection.has_range:
+        chosen.update({build.name: build for build in _range(known, selection, excluded, python)})
+    for name in selection.versions:
+        build = read_local(Path(name).expanduser()) if is_path(name) else _find(name, known)
+        if build.kind is not BuildKind.LOCAL:
+            _require_python(build, known, python)
+        if build.version not in excluded or build.kind is BuildKind.LOCAL:
+            chosen[build.name] = build
+    for name in selection.exclude:
+        if is_path(name):
+            chosen.pop(str(Path(name).expanduser()), None)
+    if not chosen:
+        raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
+    return tuple(sorted(chosen.values(), key=_order))
+
+
+def _order(build: Build) -> tuple[Version, bool, str]:
+    return Version(build.version), build.kind is BuildKind.LOCAL, build.name
+
+
+def _range(known: list[Build], selection: Selection, excluded: set[str], python: str | None) -> list[Build]:
+    if not known:
+        raise UsageError("no torch builds are known for this platform")
+    first = _find(selection.first, known) if selection.first is not None else None
+    last = _find(selection.last, known) if selection.last is not None else None
+    if first is not None and last is not None and _order(first) > _order(last):
+        raise UsageError(
+            f"the range is reversed: {first.version} is newer than {last.version}",
+            hint=f"--from {last.version} --to {first.version}",
+        )
+    begin = known.index(first) if first is not None else _default_start(known, last)
+    end = known.index(last) if last is not None else len(known) - 1
+    ends = {build.version for build in (first, last) if build is not None}
+    with_pre = any(Version(version).is_prerelease for version in ends) or all(_is_pre(build) for build in known)
+    inside = [
+        build
+        for build in known[begin : end + 1]
+        if build.version in ends or (not build.yanked and (with_pre or not _is_pre(build)))
+    ]
+    chosen = [build for build in inside if build.version not in excluded]
+    if not chosen:
+        edges = f"{known[begin].version} to {known[end].version}"
+        raise UsageError(f"the range is empty: nothing is left from {edges}", hint=_hint_known(known))
+    chosen = _with_python(chosen, known, python, open_start=first is None, open_end=last is None)
+    return _last_patches(chosen) if selection.minor_only else chosen
+
+
+def _default_start(known: list[Build], last: Build | None) -> int:
+    """Place of the first release that has a lock; the oldest build when the range ends before that."""
+    start = next((place for place, build in enumerate(known) if Version(build.version) >= Version(OLDEST_RELEASE)), 0)
+    return start if last is None or start <= known.index(last) else 0
+
+
+def _with_python(
+    chosen: list[Build], known: list[Build], python: str | None, *, open_start: bool, open_end: bool
+) -> list[Build]:
+    """Leave out what lacks a wheel at an open end of the range; refuse it elsewhere."""
+    if python is None:
+        return chosen
+    while open_start and chosen and not _has_python(chosen[0], python):
+        chosen = chosen[1:]
+    while open_end and chosen and not _has_python(chosen[-1], python):
+        chosen = chosen[:-1]
+    for build in chosen:
+        _require_python(build, known, python)
+    if not chosen:
+        raise UsageError(f"no torch in the range has a wheel for Python {python} here", hint=_hint_pythons(known))
+    return chosen
+
+
+def _last_patches(builds: list[Build]) -> list[Build]:
+    last = {Version(build.version).release[:2]: build for build in builds}
+    return list(last.values())
+
+
+def _is_pre(build: Build) -> bool:
+    return Version(build.version).is_prerelease
+
+
+def _has_python(build: Build, python: str) -> bool:
+    return not build.pythons or python in build.pythons
+
+
+def _require_python(build: Build, known: list[Build], python: str | None) -> None:
+    if python is None or _has_python(build, python):
+        return
+    usable = [other for other in known if _has_python(other, python) and not other.yanked and not _is_pre(other)]
+    near = _neighbours(Version(build.version), usable)
+    does = f"the nearest that have one: {near}" if near else "no other has one"
+    raise UsageError(
+        f"torch {build.version} has no wheel for Python {python} here; {does}",
+        hint=f"torch {build.version} has wheels for Python {', '.join(build.pythons)}",
+    )
+
+
+def _find(name: str, known: list[Build]) -> Build:
+    try:
+        wanted = Version(name)
+    except InvalidVersion:
+        raise UsageError(
+            f"{name!r} is not a version of torch",
+            hint="versions look like 2.9.1; an interpreter is named by its path, with a slash",
+        ) from None
+    if wanted.local is not None:
+        raise UsageError(
+            f"{name} names a backend; builds are named without it: {wanted.public}",
+            hint=f"choose the backend of all builds with --torch-backend {wanted.local}",
+        )
+    for build in known:
+        if build.kind is not BuildKind.LOCAL and Version(build.version) == wanted:
+            return build
+    near = _neighbours(wanted, [build for build in known if not build.yanked and not _is_pre(build)] or known)
+    shown = f"the nearest that exist: {near}" if near else "none is known"
+    raise UsageError(f"torch {name} does not exist here; {shown}", hint="bisect-torch releases lists all")
+
+
+def _neighbours(wanted: Version, usable: Sequence[Build]) -> str:
+    """The nearest older and the nearest newer one."""
+    older = [build.version for build in usable if Version(build.version) < wanted][-1:]
+    newer = [build.version for build in usable if Version(build.version) > wanted][:1]
+    return " and ".join(older + newer)
+
+
+def _hint_known(known: list[Build]) -> str:
+    final = [build for build in known if not build.yanked and not _is_pre(build)] or known
+    return f"known are {final[0].version} to {final[-1].version}"
+
+
+def _hint_pythons(known: list[Build]) -> str:
+    pythons = sorted({python for build in known for python in build.pythons}, key=Version)
+    return f"there are wheels for Python {', '.join(pythons)}" if pythons else "no wheel fits this platform"

@@ -1,0 +1,122 @@
+"""The report as data, for ``--json``: the same findings, nothing that the text does not say."""
+
+from __future__ import annotations
+
+import math
+
+from bisect_torch.model import Build, Environment, Point, Series
+from bisect_torch.report.drift import drifts
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.unjudged import unjudged
+
+FORMAT = 1
+"""Version of this document. It grows when a key goes or changes its meaning; new keys may come without notice."""
+
+
+def as_data(findings: Findings) -> dict[str, object]:
+    """A document that ``json.dumps`` takes.
+
+    Keys:
+        format: :data:`FORMAT`.
+        builds: In column order: ``name``, ``version``, ``kind``, ``day``, ``git_commit``, and ``torch_version``,
+            ``python``, ``cuda``, ``backend``, ``lock_hash``, which are null where no environment was made.
+        series: ``case_file``, ``case``, ``instance``, ``device`` and ``cells``: build name to null (not run) or
+            ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts`` (signature to
+            number), ``processes``, ``own_process``, ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
+        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``.
+        drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
+        unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
+        counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
+        notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
+            null (results judged again), a command line or null.
+    """
+    counts = {verdict.value: number for verdict, number in findings.counts().items()}
+    return {
+        "format": FORMAT,
+        "builds": [_build(build, findings.environments.get(build.name), findings) for build in findings.builds],
+        "series": [_series(each) for each in findings.series],
+        "findings": [_sentence(each) for each in sentences(findings)],
+        "drift": [
+            {"what": each.what, "before": each.before, "after": each.after, "instances": list(each.instances)}
+            for each in drifts(findings)
+        ],
+        "unjudged": [
+            {
+                "verdict": each.verdict.value,
+                "reason": each.reason,
+                "cells": each.cells,
+                "builds": list(each.builds),
+                "hint": each.hint,
+            }
+            for each in unjudged(findings)
+        ],
+        "counts": {**counts, "not_run": findings.not_run(), "flaky": findings.flaky()},
+        "notes": list(findings.notes),
+        "results": None if findings.results is None else str(findings.results),
+        "interrupted": findings.interrupted,
+        "seconds": findings.seconds,
+        "continue_with": findings.continue_with,
+    }
+
+
+def _build(build: Build, environment: Environment | None, findings: Findings) -> dict[str, object]:
+    return {
+        "name": build.name,
+        "version": build.version,
+        "kind": build.kind.value,
+        "day": None if build.day is None else build.day.isoformat(),
+        "git_commit": findings.commit(build.name),
+        "torch_version": environment and environment.torch_version,
+        "python": environment and environment.python_version,
+        "cuda": environment and environment.cuda,
+        "backend": environment and environment.backend,
+        "lock_hash": environment and environment.lock_hash,
+    }
+
+
+def _series(series: Series) -> dict[str, object]:
+    return {
+        "case_file": series.case_file,
+        "case": series.instance.partition("[")[0],
+        "instance": series.instance,
+        "device": series.device,
+        "cells": {
+            build: None if point is None else _point(point)
+            for build, point in zip(series.builds, series.points, strict=True)
+        },
+    }
+
+
+def _point(point: Point) -> dict[str, object]:
+    judgement = point.judgement
+    return {
+        "verdict": judgement.verdict.value,
+        "signature": judgement.signature,
+        "detail": judgement.detail,
+        "api_absent": judgement.api_absent,
+        "reason": judgement.reason,
+        "flaky": point.flaky,
+        "counts": dict(point.counts),
+        "processes": point.processes,
+        "own_process": point.own_process,
+        "elapsed_s": point.elapsed_s,
+        "rel_error": _number(point.rel_error),
+    }
+
+
+def _number(value: float | None) -> float | str | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _sentence(sentence: Sentence) -> dict[str, object]:
+    return {
+        "kind": sentence.kind,
+        "text": sentence.text,
+        "evidence": dict(sentence.evidence),
+        "instances": list(sentence.instances),
+        "before": sentence.before,
+        "after": sentence.after,
+        "compare": sentence.compare,
+    }

@@ -1,0 +1,91 @@
+"""Where the bits of a result changed although it is right on both sides. A mention, never a transition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bisect_torch.model import Observation, Point, Series, Verdict
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.text import clean, listed, plural
+
+_Digests = Mapping[tuple[int, int | None], frozenset[str]]
+"""Repeat and seed to digests: only the same input is compared."""
+
+WHAT = {"digest": "output", "reference_digest": "reference", "input_digest": "input"}
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Bits that differ between two neighbouring builds that are both ok.
+
+    Args:
+        what: ``digest``, ``reference_digest`` or ``input_digest``.
+        instances: Where.
+    """
+
+    what: str
+    before: str
+    after: str
+    instances: tuple[str, ...]
+
+
+def drift_words(found: Sequence[Drift]) -> list[str]:
+    """One line for outputs, one for references, one for inputs, where there is any drift."""
+    return [_words(what, [each for each in found if each.what == what]) for what in WHAT if _any(found, what)]
+
+
+def _any(found: Sequence[Drift], what: str) -> bool:
+    return any(each.what == what for each in found)
+
+
+def _words(what: str, found: Sequence[Drift]) -> str:
+    meaning = "all within tolerance" if what == "digest" else "what the results are measured with changed too"
+    if len(found) == 1:
+        ends = f"{clean(found[0].before)} and {clean(found[0].after)}"
+        return f"{WHAT[what]} bits differ between {ends} in {_where(found[0])} ({meaning})"
+    places = [f"{clean(each.before)} and {clean(each.after)} in {_where(each)}" for each in found]
+    return f"{WHAT[what]} bits differ ({meaning}) between {listed(places, most=3)}"
+
+
+def _where(drift: Drift) -> str:
+    return clean(drift.instances[0]) if len(drift.instances) == 1 else plural(len(drift.instances), "instance")
+
+
+def drifts(findings: Findings) -> list[Drift]:
+    """All drifts, oldest first; within one pair of builds the output comes before reference and input."""
+    found: dict[tuple[int, int, str, str, str], list[str]] = {}
+    kinds = list(WHAT)
+    order = {name: place for place, name in enumerate(findings.build_names)}
+    for series in findings.series:
+        before: Point | None = None
+        for point in series.points:
+            if point is None or not point.solid or point.judgement.verdict is not Verdict.OK:
+                before = None if point is not None and point.judgement.verdict.judged else before
+                continue
+            if before is not None:
+                for what in _differing(findings, series, before, point):
+                    place = (order.get(point.build, 0), kinds.index(what), what, before.build, point.build)
+                    found.setdefault(place, []).append(series.instance)
+            before = point
+    return [
+        Drift(what, before_name, after_name, tuple(instances))
+        for (_, _, what, before_name, after_name), instances in sorted(found.items())
+    ]
+
+
+def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
+    old, new = findings.observed(series, before.build), findings.observed(series, after.build)
+    for what in WHAT:
+        left, right = _digests(old, what), _digests(new, what)
+        if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):
+            yield what
+
+
+def _digests(observations: Iterable[Observation], what: str) -> _Digests:
+    found: dict[tuple[int, int | None], set[str]] = {}
+    for each in observations:
+        digest = getattr(each, what)
+        if digest is not None:
+            found.setdefault((each.repeat, each.seed), set()).add(digest)
+    return {key: frozenset(digests) for key, digests in found.items()}

@@ -1,0 +1,86 @@
+"""What a report is made from. Every format is a pure function of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The judged results of a run, or of a results file judged again.
+
+    Args:
+        builds: In column order.
+        environments: Build name to environment, for those that have one.
+        series: One for each instance and device.
+        transitions: As found by the analysis.
+        observations: For digests and for what was seen at the ends of transitions; without them neither is told.
+        results: Where the results are.
+        continue_with: The command line that goes on where this run stopped.
+        interrupted: The user stopped it.
+        seconds: How long it took; None for results that are only judged again.
+    """
+
+    builds: tuple[Build, ...]
+    environments: Mapping[str, Environment]
+    series: tuple[Series, ...]
+    transitions: tuple[Transition, ...]
+    observations: tuple[Observation, ...] = ()
+    results: Path | None = None
+    continue_with: str | None = None
+    interrupted: bool = False
+    seconds: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def build_names(self) -> tuple[str, ...]:
+        return tuple(build.name for build in self.builds)
+
+    def commit(self, build: str) -> str | None:
+        """Full hash of the commit that a build was made from, where known."""
+        environment = self.environments.get(build)
+        if environment is not None and environment.git_commit:
+            return environment.git_commit
+        return next((each.git_commit for each in self.builds if each.name == build), None)
+
+    @cached_property
+    def by_cell(self) -> Mapping[tuple[str, str, str, str], Sequence[Observation]]:
+        """Case file, instance, device and build name to the observations of that cell."""
+        cells: dict[tuple[str, str, str, str], list[Observation]] = {}
+        for each in self.observations:
+            cells.setdefault((each.case_file, each.instance, each.device, each.build_name), []).append(each)
+        return cells
+
+    def observed(self, series: Series, build: str) -> Sequence[Observation]:
+        """The observations of one cell, in the order in which they were made."""
+        return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
+        there; 130: interrupted. What skips says that it does not apply, and counts as neither."""
+        if self.interrupted:
+            return 130
+        newest = [each.points[-1] for each in self.series if each.points]
+        if any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in newest):
+            return 1
+        applies = [point for point in newest if point is None or point.judgement.verdict is not Verdict.SKIP]
+        judged = all(point is not None and point.judgement.verdict.judged for point in applies)
+        return 0 if newest and judged else 3
+
+    def counts(self) -> Counter[Verdict]:
+        """Cells of each verdict."""
+        return Counter(point.judgement.verdict for each in self.series for point in each.points if point is not None)
+
+    def not_run(self) -> int:
+        """Cells without any observation."""
+        return sum(point is None for each in self.series for point in each.points)
+
+    def flaky(self) -> int:
+        return sum(point is not None and point.flaky for each in self.series for point in each.points)

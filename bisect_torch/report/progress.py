@@ -1,0 +1,222 @@
+"""What has happened so far in a run, kept from its events. The live screen and the plain lines both read it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bisect_torch.engine.events import (
+    BuildProgress,
+    CellFinished,
+    CellStarted,
+    Confirming,
+    EnvironmentReady,
+    Event,
+    RowsAdded,
+    RunFinished,
+    RunPlanned,
+)
+from bisect_torch.model import Build, Instance, Judgement, Verdict
+from bisect_torch.report.marks import MARK_PENDING, MARK_RUNNING, Mark, mark_of
+from bisect_torch.report.matrix import Row
+
+RowKey = tuple[str, str, str]
+"""Case file, instance, device."""
+
+_SETTLED = ("ready", "failed")
+
+
+class CellState:
+    """One place of the matrix: the repeats that have ended and those that run, and its mark (kept, since it is drawn
+    far more often than it changes)."""
+
+    __slots__ = ("flaky", "judgement", "mark", "running")
+
+    def __init__(self) -> None:
+        self.judgement: Judgement | None = None
+        self.flaky = False
+        self.running = 0
+        self.mark: Mark = MARK_PENDING
+
+    def started(self) -> None:
+        self.running += 1
+        if self.judgement is None:
+            self.mark = MARK_RUNNING
+
+    def add(self, judgement: Judgement) -> None:
+        """Take another repeat in. A bad one outweighs ``ok``; a judged one outweighs what could not be judged."""
+        seen = self.judgement
+        if seen is None or (judgement.verdict.judged and not seen.verdict.judged):
+            self.judgement = judgement
+        elif judgement.verdict.judged and judgement.signature != seen.signature:
+            self.flaky = True
+            if judgement.verdict.bad and not seen.verdict.bad:
+                self.judgement = judgement
+        self.mark = mark_of(self.judgement or judgement, flaky=self.flaky)
+
+
+@dataclass
+class BuildState:
+    """How far the environment of one build has come, and its cells."""
+
+    build: Build
+    phase: str = "waiting"
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    message: str = ""
+    phase_began: float = 0.0
+    cells_done: int = 0
+
+    @property
+    def settled(self) -> bool:
+        return self.phase in _SETTLED
+
+
+class RunProgress:
+    """The state of a run; :meth:`apply` takes each event in, in constant time.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.builds: dict[str, BuildState] = {}
+        self.rows: dict[RowKey, list[CellState]] = {}
+        self.devices: tuple[str, ...] = ()
+        self.counts: Counter[Verdict] = Counter()
+        self.cells = 0
+        self.cells_done = 0
+        self.cells_kept = 0
+        self.repeats_wanted = 0
+        self.repeats_done = 0
+        self.confirming = ""
+        self.running = 0
+        self.finished: RunFinished | None = None
+        self.began = clock()
+        self._columns: dict[str, int] = {}
+        self._first_cell: float | None = None
+        self._bytes_began: float | None = None
+        self._bytes_at_start = 0
+
+    def apply(self, event: Event) -> None:
+        """Take one event in."""
+        if isinstance(event, CellFinished):
+            self._finished(event)
+        elif isinstance(event, CellStarted):
+            cell = self._cell(event.instance, event.device, event.build.name)
+            cell.started()
+            self.running += 1
+        elif isinstance(event, BuildProgress):
+            self._build_progress(event)
+        elif isinstance(event, EnvironmentReady):
+            self._settle(event.build, "ready")
+        elif isinstance(event, RunPlanned):
+            self.builds = {build.name: BuildState(build) for build in event.builds}
+            self._columns = {name: place for place, name in enumerate(self.builds)}
+            self.devices = event.devices
+            self.cells = event.cells
+            self._add_rows(event.instances)
+        elif isinstance(event, RowsAdded):
+            self.cells = event.cells
+            self._add_rows(event.instances)
+        elif isinstance(event, Confirming):
+            self.repeats_wanted += event.repeats
+            self.confirming = event.reason
+        elif isinstance(event, RunFinished):
+            self.finished = event
+            self.running = 0
+
+    @property
+    def ready(self) -> int:
+        """Builds whose environment is there."""
+        return sum(state.phase == "ready" for state in self.builds.values())
+
+    @property
+    def cells_per_build(self) -> int:
+        return self.cells // max(1, len(self.builds))
+
+    def download_rate(self) -> float | None:
+        """Bytes a second since the downloads began; None before there is anything to measure."""
+        if self._bytes_began is None:
+            return None
+        seconds = self._clock() - self._bytes_began
+        done = sum(state.done_bytes or 0 for state in self.builds.values()) - self._bytes_at_start
+        return done / seconds if seconds > 1 and done > 0 else None
+
+    def seconds_left(self) -> float | None:
+        """A guess from what the cells and the downloads have taken so far; None when it is too early for one."""
+        guesses = []
+        fresh = self.cells_done - self.cells_kept + self.repeats_done
+        missing = max(0, self.cells - self.cells_done) + max(0, self.repeats_wanted - self.repeats_done)
+        if self._first_cell is not None and fresh >= 5:
+            guesses.append((self._clock() - self._first_cell) / fresh * missing)
+        rate = self.download_rate()
+        states = [state for state in self.builds.values() if not state.settled and state.total_bytes]
+        if rate and states:
+            guesses.append(sum((state.total_bytes or 0) - (state.done_bytes or 0) for state in states) / rate)
+        return max(guesses) if guesses else None
+
+    def matrix_rows(self) -> list[Row]:
+        """Every row with its marks as they stand now."""
+        several = len(self.devices) > 1
+        return [
+            Row(file, instance, device if several else "", tuple(cell.mark for cell in cells))
+            for (file, instance, device), cells in self.rows.items()
+        ]
+
+    def _add_rows(self, instances: Iterable[Instance]) -> None:
+        for instance in instances:
+            wanted = instance.case.devices
+            for device in self.devices:
+                if not wanted or device.partition(":")[0] in wanted:
+                    self._row((str(instance.case.file.path), instance.name, device))
+
+    def _row(self, key: RowKey) -> list[CellState]:
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = [CellState() for _ in self.builds]
+        return row
+
+    def _cell(self, instance: Instance, device: str, build: str) -> CellState:
+        return self._row((str(instance.case.file.path), instance.name, device))[self._columns[build]]
+
+    def _finished(self, event: CellFinished) -> None:
+        observation = event.observation
+        cell = self._cell(event.instance, observation.device, observation.build_name)
+        if cell.running:
+            cell.running -= 1
+            self.running -= 1
+        if not event.kept and self._first_cell is None:
+            self._first_cell = self._clock() - (observation.elapsed_s or 0.0)
+        if cell.judgement is None:
+            self.cells_done += 1
+            self.cells_kept += event.kept
+            self.builds[observation.build_name].cells_done += 1
+        else:
+            self.counts[cell.judgement.verdict] -= 1
+            self.repeats_done += bool(self.confirming) and not event.kept
+        cell.add(event.judgement)
+        assert cell.judgement is not None
+        self.counts[cell.judgement.verdict] += 1
+
+    def _build_progress(self, event: BuildProgress) -> None:
+        state = self.builds[event.build.name]
+        if event.phase != state.phase:
+            state.phase = event.phase
+            state.phase_began = self._clock()
+        if event.done_bytes is not None:
+            if self._bytes_began is None and event.phase == "downloading":
+                self._bytes_began = self._clock()
+                self._bytes_at_start = event.done_bytes
+            state.done_bytes = event.done_bytes
+        if event.total_bytes is not None:
+            state.total_bytes = event.total_bytes
+        state.message = event.message
+
+    def _settle(self, build: Build, phase: str) -> None:
+        state = self.builds[build.name]
+        state.phase = phase
+        state.phase_began = self._clock()

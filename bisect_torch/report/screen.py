@@ -1,0 +1,162 @@
+"""What stands on the live screen at one moment, as lines for a given width and height. Pure; :mod:`live` draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bisect_torch.model import Verdict
+from bisect_torch.report.marks import MARK_OK, MARK_PENDING, MARK_RUNNING, Mark
+from bisect_torch.report.matrix import Labelled, Row, blocks, draw_block, label_rows, legend_lines
+from bisect_torch.report.progress import BuildState, RunProgress
+from bisect_torch.report.text import Line, bytes_words, clean, plural, seconds_words, shorten, width_of
+
+_MOST_BUILD_LINES = 4
+_CALM = frozenset({MARK_OK.letter, MARK_PENDING.letter, MARK_RUNNING.letter})
+_ACTIVE = ("downloading", "installing", "checking", "locking")
+
+
+def screen(progress: RunProgress, width: int, height: int, *, now: float) -> list[Line]:
+    """The lines of one moment, at most ``height`` of at most ``width`` columns.
+
+    Args:
+        now: Monotonic seconds, by the clock that ``progress`` uses.
+    """
+    top = [*_status(progress, width), *_build_lines(progress, width, now)]
+    rows = progress.matrix_rows()
+    if not rows or height - len(top) < 6:
+        return top[:height]
+    return [*top, *_matrix(rows, progress, width, height - len(top))]
+
+
+def _status(progress: RunProgress, width: int) -> list[Line]:
+    left = progress.seconds_left()
+    words = [f"cells {progress.cells_done:,}/{progress.cells:,}"]
+    bad = sum(number for verdict, number in progress.counts.items() if verdict.bad)
+    kept = f"{progress.cells_kept:,} known from before" if progress.cells_kept else ""
+    words += [f"{bad:,} not ok" if bad else "", kept, f"{progress.running} running" if progress.running else ""]
+    if progress.ready < len(progress.builds):
+        words.append(f"{progress.ready}/{len(progress.builds)} builds ready")
+    if left:
+        words.append(f"about {_rounded(left)} left")
+    text = " · ".join(word for word in words if word)
+    room = min(30, width // 6)
+    lines: list[Line] = [((shorten(text, width), "bold"),)]
+    if room + 2 + width_of(text) <= width and progress.cells:
+        full = min(room, progress.cells_done * room // progress.cells)
+        lines = [(("█" * full, "green"), ("░" * (room - full), "dim"), ("  ", ""), (text, "bold"))]
+    if progress.confirming:
+        done = f"confirming {progress.repeats_done:,}/{progress.repeats_wanted:,} repeats"
+        lines.append(((shorten(f"{done}: {clean(progress.confirming)}", width), "cyan"),))
+    return lines
+
+
+def _rounded(seconds: float) -> str:
+    """A guess is not told to the second, so that it does not change on every frame."""
+    if seconds < 60:
+        return f"{max(5, round(seconds / 5) * 5)} s"
+    return seconds_words(round(seconds / 60) * 60)
+
+
+def _build_lines(progress: RunProgress, width: int, now: float) -> list[Line]:
+    states = list(progress.builds.values())
+    active = sorted((each for each in states if each.phase in _ACTIVE), key=lambda each: _ACTIVE.index(each.phase))
+    name_width = max((width_of(clean(each.build.name)) for each in active), default=0)
+    lines: list[Line] = []
+    for state in active[:_MOST_BUILD_LINES]:
+        text = f"  {clean(state.build.name).ljust(name_width)}  {_doing(state, now)}"
+        lines.append(((shorten(text, width), "cyan"),))
+    waiting = sum(each.phase == "waiting" for each in states)
+    more = [f"{len(active) - _MOST_BUILD_LINES} more at work"] if len(active) > _MOST_BUILD_LINES else []
+    if waiting and active:
+        more.append(f"{waiting} waiting")
+    rate = progress.download_rate()
+    if rate and sum(each.phase == "downloading" for each in active) > 1:
+        more.append(f"{bytes_words(rate)}/s in all")
+    if more:
+        lines.append((("  " + ", ".join(more), "dim"),))
+    return lines
+
+
+def _doing(state: BuildState, now: float) -> str:
+    words = [state.phase]
+    if state.done_bytes is not None and state.phase in ("downloading", "installing"):
+        of = f" of {bytes_words(state.total_bytes)}" if state.total_bytes else ""
+        words.append(bytes_words(state.done_bytes) + of)
+        if state.total_bytes:
+            words.append(f"{min(100, state.done_bytes * 100 // state.total_bytes)} %")
+        if state.phase == "downloading" and now - state.phase_began > 1:
+            words.append(f"{bytes_words(state.done_bytes / (now - state.phase_began))}/s")
+    elif now - state.phase_began >= 2:
+        words.append(seconds_words(int(now - state.phase_began)))
+    if state.message:
+        words.append(clean(state.message))
+    return "  ".join(words)
+
+
+def _matrix(rows: Sequence[Row], progress: RunProgress, width: int, height: int) -> list[Line]:
+    names = list(progress.builds)
+    legend = legend_lines((mark for row in rows for mark in row.marks), width)
+    heads_and_notes = 3 + 2 + sum(not each[0].isdigit() for each in names)
+    room = max(1, height - heads_and_notes - len(legend))
+    shown, hidden, fold = _window(rows, room)
+    labelled = label_rows(shown, fold=fold)
+    part = _part(labelled, rows, names, width)
+    lines = draw_block(labelled, names, part, width)
+    notes = []
+    if hidden:
+        good = sum(all(mark == MARK_OK for mark in row.marks) for row in hidden)
+        bad = sum(any(mark.letter not in _CALM for mark in row.marks) for row in hidden)
+        kinds = [f"{good} ok" if good else "", f"{bad} not all ok" if bad else ""]
+        rest = len(hidden) - good - bad
+        kinds.append(f"{rest} ok so far or not begun" if rest else "")
+        notes.append(f"… {plural(len(hidden), 'more row')}: {', '.join(kind for kind in kinds if kind)}")
+    if len(part) < len(names):
+        notes.append(f"builds {part.start + 1} to {part.stop} of {len(names)}: the terminal is narrow")
+    lines += [((shorten(note, width), "dim"),) for note in notes]
+    return [*lines, *legend][:height]
+
+
+def _part(labelled: Sequence[Labelled], rows: Sequence[Row], names: Sequence[str], width: int) -> range:
+    """The builds to show where not all fit: the first block in which something is missing."""
+    parts = blocks(labelled, names, width)
+    waiting = (MARK_PENDING, MARK_RUNNING)
+    for part in parts:
+        if any(row.marks[place] in waiting for row in rows for place in part):
+            return part
+    return parts[-1]
+
+
+def _window(rows: Sequence[Row], room: int) -> tuple[list[Row], list[Row], bool]:
+    """The rows to show, the others, and whether identical ones must be folded.
+
+    First comes what is not ok, then what has not come to its end; all stay in their order.
+    """
+    if len(label_rows(rows, fold=False)) <= room:
+        return list(rows), [], False
+    ranks = [_rank(row.marks) for row in rows]
+    ranked = sorted(range(len(rows)), key=lambda place: (ranks[place], place))
+    bad = [row for row, rank in zip(rows, ranks, strict=True) if rank == 0]
+    fold = len(label_rows(bad, fold=False)) > room
+    most = len(bad) if fold else room
+    while True:
+        chosen = set(ranked[:most])
+        shown = [row for place, row in enumerate(rows) if place in chosen]
+        over = len(label_rows(shown, fold=fold)) - room
+        if over <= 0 or most <= 1:
+            break
+        most -= max(1, over // 2)
+    return shown, [row for place, row in enumerate(rows) if place not in chosen], fold
+
+
+def _rank(marks: Sequence[Mark]) -> int:
+    letters = {mark.letter for mark in marks}
+    if letters - _CALM:
+        return 0
+    return 2 if letters == {MARK_OK.letter} else 1
+
+
+def counts_line(progress: RunProgress) -> str:
+    """``120 of 450 cells: 110 ok, 10 wrong``: what stays on the screen after the run."""
+    words = ", ".join(f"{progress.counts[each]:,} {each.value}" for each in Verdict if progress.counts[each])
+    done = f"{progress.cells_done:,} of {plural(progress.cells, 'cell')}"
+    return f"{done}: {words}" if words else done

@@ -1,0 +1,64 @@
+"""What was seen in a cell, in one line: numbers for wrong values, the message for an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.text import clean, seconds_words, shorten
+
+_MOST = 240
+"""Characters of a message; the whole one is in the results."""
+
+
+def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
+    """What the first of these cells showed, with the largest error of all of them. Empty for ``ok``.
+
+    Args:
+        ends: The same end of the same transition in one or more series.
+    """
+    series, point = ends[0]
+    judgement = point.judgement
+    if not judgement.verdict.bad:
+        return ""
+    observations = findings.observed(series, point.build)
+    words = []
+    if judgement.verdict is Verdict.WRONG:
+        errors = [each.rel_error for _, each in ends if each.rel_error is not None]
+        words = list(_wrong(observations, errors))
+    words += _failed(observations)
+    return "; ".join(words) or shorten(clean(judgement.detail), _MOST)
+
+
+def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iterable[str]:
+    if errors:
+        yield f"relative error {max(errors):.2g}"
+    returned = [each for each in observations if each.outcome == Outcome.RETURNED.value]
+    worst = max(returned, key=lambda each: each.wrong_elements or 0, default=None)
+    if worst is None:
+        return
+    if worst.mismatch:
+        yield shorten(clean(worst.mismatch), _MOST)
+    if worst.wrong_elements and worst.elements:
+        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong"
+    if worst.first_wrong_index and worst.actual_value and worst.expected_value:
+        where = clean(worst.first_wrong_index)
+        yield f"first at {where}: {clean(worst.actual_value)} instead of {clean(worst.expected_value)}"
+    if worst.explained_by:
+        yield f"exactly what this would give: {clean(worst.explained_by)}"
+
+
+def _failed(observations: Iterable[Observation]) -> Iterable[str]:
+    """The message of the first that failed; where a crash or a timeout came, which phase or limit."""
+    for each in observations:
+        message = each.root_message or each.message
+        if message:
+            yield shorten(clean(message.strip().splitlines()[0] if message.strip() else ""), _MOST)
+            return
+        if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
+            yield f"no end within {seconds_words(each.timeout_s)}"
+            return
+        if each.outcome in (Outcome.SIGNALLED.value, Outcome.RETURNED.value) and each.signal and each.phase == "exit":
+            yield "at the exit of the process, after the case had come to its end"
+            return

@@ -1,0 +1,297 @@
+"""One sentence for each thing that changed, with its evidence. Pure functions that return text.
+
+Rules: a change of detail alone makes no sentence; what an API's absence causes is never called broken or fixed; a flaky
+build makes a sentence that says so and no transition; instances of one case with the same history share one sentence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bisect_torch.model import Series, Transition, TransitionKind, Verdict
+from bisect_torch.report.differences import difference_words
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.parameters import in_common
+from bisect_torch.report.phrases import did, does, doing, instead_of, noun
+from bisect_torch.report.seen import seen
+from bisect_torch.report.text import clean, listed, plural
+
+COMPARE = "https://github.com/pytorch/pytorch/compare/{}...{}"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One finding.
+
+    Args:
+        kind: Value of :class:`TransitionKind`, or ``flaky``, or ``always`` (the same bad verdict in every build).
+        text: The sentence.
+        evidence: Label and text of each line below it.
+        instances: What it is about.
+        before: Build at the older end; for ``flaky`` and ``always``, the first build.
+        after: Build at the newer end; for ``flaky`` and ``always``, the last build.
+        compare: Address of the list of commits between the ends, where both commits are known.
+    """
+
+    kind: str
+    text: str
+    evidence: tuple[tuple[str, str], ...]
+    instances: tuple[str, ...]
+    before: str
+    after: str
+    compare: str | None = None
+
+
+def sentences(findings: Findings) -> list[Sentence]:
+    """All sentences, in the order of the instances and, within one, of the builds."""
+    order = {_key_of(each): place for place, each in enumerate(findings.series)}
+    placed: list[tuple[int, int, Sentence]] = []
+    place_of = {name: place for place, name in enumerate(findings.build_names)}
+    for group in _groups_of_transitions(findings.transitions):
+        place = order.get(_key_of(group[0].series), len(order))
+        placed.append((place, place_of.get(group[0].after.build, 0), transition_sentence(group, findings)))
+    changed = {_key_of(each.series) for each in findings.transitions}
+    for same in _groups_of_series(findings.series):
+        sentence = flaky_sentence(same, findings)
+        if sentence is None and _key_of(same[0]) not in changed:
+            sentence = always_sentence(same, findings)
+        if sentence is not None:
+            placed.append((order[_key_of(same[0])], -1, sentence))
+    return [sentence for _, _, sentence in sorted(placed, key=lambda each: each[:2])]
+
+
+def subject(series: Sequence[Series], findings: Findings) -> str:
+    """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
+    case = series[0].instance.partition("[")[0]
+    device = f" on {clean(series[0].device)}" if len({each.device for each in findings.series}) > 1 else ""
+    if len(series) == 1:
+        return clean(series[0].instance) + device
+    every = [each.instance for each in findings.series if _case_of(each) == _case_of(series[0])]
+    amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
+    common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
+    which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
+    return f"{amount} instances of {clean(case)}{which}{device}"
+
+
+def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sentence:
+    """The sentence for a transition that all instances of ``group`` share."""
+    first = group[0]
+    series = [each.series for each in group]
+    before, after = first.before.build, first.after.build
+    text = f"{subject(series, findings)} {_statement(first, len(group))}"
+    if not first.confirmed:
+        text += ", not confirmed"
+    old_commit, new_commit = findings.commit(before), findings.commit(after)
+    link = (
+        COMPARE.format(old_commit[:12], new_commit[:12])
+        if old_commit and new_commit and old_commit != new_commit
+        else None
+    )
+    return Sentence(
+        kind=first.kind.value,
+        text=text + ".",
+        evidence=tuple(_evidence(group, findings, link)),
+        instances=tuple(each.instance for each in series),
+        before=before,
+        after=after,
+        compare=link,
+    )
+
+
+def _statement(transition: Transition, number: int) -> str:
+    """What happened, without its subject, which is ``number`` instances."""
+    old, new = transition.before.judgement, transition.after.judgement
+    old_name, new_name = clean(transition.before.build), clean(transition.after.build)
+    again = " again" if _happened_before(transition) else ""
+    new_does = _plural_verb(does(new), number)
+    are = "is" if number == 1 else "are"
+    if transition.kind is TransitionKind.BROKE:
+        return f"{new_does}{again} from {new_name} on (last good {old_name})"
+    if transition.kind is TransitionKind.FIXED:
+        return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
+    if transition.kind is TransitionKind.BECAME_SILENT:
+        return f"{new_does} from {new_name} on, instead of {doing(old)} up to {old_name}: {noun(old)} became silent"
+    if transition.kind is TransitionKind.APPEARED:
+        it = "it" if number == 1 else "they"
+        where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
+        return f"{are} first available in {new_name}{where} (absent up to {old_name})"
+    if transition.kind is TransitionKind.DISAPPEARED:
+        return f"{are} gone from {new_name} on (last available in {old_name})"
+    return f"{new_does} from {new_name} on, instead of {instead_of(old, new)} up to {old_name}"
+
+
+def _happened_before(transition: Transition) -> bool:
+    """Whether the series already went the same way once: ok then bad, or bad then ok."""
+    states: list[bool] = []
+    for point in transition.series.points:
+        if point is None or not point.solid or point.judgement.api_absent:
+            continue
+        states.append(point.judgement.verdict.bad)
+        if point.build == transition.before.build:
+            break
+    if transition.kind is TransitionKind.BROKE:
+        return True in states
+    return any(not later and earlier for earlier, later in pairwise(states))
+
+
+def _evidence(group: Sequence[Transition], findings: Findings, link: str | None) -> Iterable[tuple[str, str]]:
+    first = group[0]
+    before, after = first.before, first.after
+    if len(group) > 1:
+        yield "instances", listed([clean(each.series.instance) for each in group], most=3)
+    yield "signature", f"{clean(before.judgement.signature)} → {clean(after.judgement.signature)}"
+    for label, ends in (
+        ("before", [(each.series, each.before) for each in group]),
+        ("after", [(each.series, each.after) for each in group]),
+    ):
+        what = seen(ends, findings)
+        if what:
+            yield label, what
+    commits = [findings.commit(point.build) for point in (before, after)]
+    if any(commits):
+        yield "commits", " → ".join((commit or "unknown")[:12] for commit in commits)
+    if link:
+        yield "compare", link
+    yield from _differs(before.build, after.build, findings)
+    if first.between:
+        yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
+    yield "confidence", _confidence(group)
+
+
+def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:
+    old, new = findings.environments.get(before), findings.environments.get(after)
+    if old is not None and new is not None:
+        words = difference_words(old, new)
+        yield "also differ", "; ".join(words) if words else "nothing else: only torch"
+
+
+def _confidence(group: Sequence[Transition]) -> str:
+    before = min(each.before.processes for each in group)
+    after = min(each.after.processes for each in group)
+    own = all(each.before.own_process and each.after.own_process for each in group)
+    how = ", each side once in its own interpreter" if own else ""
+    text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
+    return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
+
+
+def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
+    """The sentence for instances that gave different verdicts on the same build; None where none did."""
+    flaky = [point for each in series for point in each.points if point is not None and point.flaky]
+    if not flaky:
+        return None
+    names = [name for name in series[0].builds if any(point.build == name for point in flaky)]
+    judged = _judged_names(series)
+    span = clean(names[0]) if len(names) == 1 else f"{clean(names[0])} to {clean(names[-1])}"
+    counts: Counter[str] = Counter()
+    for point in flaky:
+        counts.update(point.counts)
+    total = counts.total()
+    words = listed(
+        [f"{clean(name)} in {count}" for name, count in counts.most_common() if name != Verdict.OK.value], most=5
+    )
+    where = f"{len(names)} of {plural(len(judged), 'build')}"
+    return Sentence(
+        kind="flaky",
+        text=f"{subject(series, findings)} {_plural_verb('is', len(series))} flaky in {where} ({span}): "
+        f"{words} of {plural(total, 'run')}; no transition is claimed there.",
+        evidence=tuple(_flaky_evidence(series)),
+        instances=tuple(each.instance for each in series),
+        before=names[0],
+        after=names[-1],
+    )
+
+
+def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
+    words = []
+    for name in series[0].builds:
+        counts: Counter[str] = Counter()
+        for each in series:
+            for point in each.points:
+                if point is not None and point.flaky and point.build == name:
+                    counts.update(point.counts)
+        if counts:
+            bad = ", ".join(f"{clean(key)} {number}" for key, number in sorted(counts.items()) if key != "ok")
+            words.append(f"{clean(name)}: {bad} of {counts.total()}")
+    yield "runs", listed(words, most=8)
+
+
+def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
+    """The sentence for instances with the same bad signature, or no such API, in every build that was judged."""
+    first = series[0]
+    judged = [point for point in first.points if point is not None and point.judgement.verdict.judged]
+    if not judged or not judged[0].judgement.verdict.bad:
+        return None
+    if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
+        return None
+    judgement = judged[0].judgement
+    left = len(first.builds) - len(judged)
+    some = "any" if judgement.api_absent else "every"
+    every = f"{some} build" if not left else f"{some} judged build ({left} not judged)"
+    span = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}"
+    if len(judged) == 1:
+        every, span = clean(judged[0].build), "the only build judged"
+    what = _plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
+    what_seen = seen([(first, judged[-1])], findings)
+    return Sentence(
+        kind="always",
+        text=f"{subject(series, findings)} {what} in {every}, {span}.",
+        evidence=(("seen", what_seen),) if what_seen else (),
+        instances=tuple(each.instance for each in series),
+        before=judged[0].build,
+        after=judged[-1].build,
+    )
+
+
+def _plural_verb(phrase: str, number: int) -> str:
+    """``give`` for ``gives`` where the subject is several instances."""
+    if number == 1:
+        return phrase
+    verb, space, rest = phrase.partition(" ")
+    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise"}
+    return known.get(verb, verb.removesuffix("s")) + space + rest
+
+
+def _judged_names(series: Sequence[Series]) -> set[str]:
+    return {
+        point.build
+        for each in series
+        for point in each.points
+        if point is not None and (point.flaky or point.judgement.verdict.judged)
+    }
+
+
+def _key_of(series: Series) -> tuple[str, str, str]:
+    return series.case_file, series.instance, series.device
+
+
+def _case_of(series: Series) -> tuple[str, str, str]:
+    return series.case_file, series.instance.partition("[")[0], series.device
+
+
+def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Transition]]:
+    groups: dict[tuple[object, ...], list[Transition]] = {}
+    for each in transitions:
+        old, new = each.before.judgement, each.after.judgement
+        key = (
+            _case_of(each.series), each.kind, each.before.build, each.after.build, old.signature, new.signature,
+            old.api_absent, new.api_absent, each.between, each.confirmed, _happened_before(each),
+        )  # fmt: skip
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _groups_of_series(series: Iterable[Series]) -> list[list[Series]]:
+    """Series of one case that are flaky, or give the same signature, on the same builds."""
+    groups: dict[tuple[object, ...], list[Series]] = {}
+    for each in series:
+        history = tuple(
+            None
+            if point is None
+            else ("flaky" if point.flaky else point.judgement.signature, point.judgement.api_absent)
+            for point in each.points
+        )
+        groups.setdefault((_case_of(each), history), []).append(each)
+    return list(groups.values())

@@ -1,0 +1,146 @@
+"""The text at the end of a run: matrix, sentences, counts, what could not be judged, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.report.drift import drift_words, drifts
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.marks import marks_of
+from bisect_torch.report.matrix import Row, draw
+from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
+from bisect_torch.report.unjudged import unjudged
+
+_STYLES = {
+    "broke": "bold red",
+    "became silent": "bold red",
+    "changed": "yellow",
+    "disappeared": "yellow",
+    "flaky": "magenta",
+    "always": "red",
+    "fixed": "green",
+    "appeared": "green",
+}
+_LABEL = 18
+
+
+def rows_of(findings: Findings) -> list[Row]:
+    """The rows of the static matrix, in the order of the series."""
+    several = len({each.device for each in findings.series}) > 1
+    return [
+        Row(each.case_file, each.instance, each.device if several else "", marks_of(each)) for each in findings.series
+    ]
+
+
+def summary(findings: Findings, width: int) -> list[Line]:
+    """The whole text, in lines of at most ``width`` columns (addresses may be longer)."""
+    found = sentences(findings)
+    lines: list[Line] = []
+    if findings.series:
+        lines += [*draw(rows_of(findings), findings.build_names, width), ()]
+    for sentence in found:
+        lines += [*_sentence(sentence, width), ()]
+    lines += _notes(findings, found, width)
+    lines += _counts(findings, width)
+    lines += _where(findings, width)
+    return lines
+
+
+def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
+    style = _STYLES.get(sentence.kind, "")
+    for text in wrap(sentence.text.split(" "), width, indent="  "):
+        yield ((text, style),)
+    for label, text in sentence.evidence:
+        if text == sentence.compare:  # whole on its line, so that a terminal can open it
+            yield (("  " + text, ""),)
+            continue
+        head, *rest = wrap(text.split(" "), max(20, width - _LABEL - 2))
+        yield (("  " + label.ljust(_LABEL), "dim"), (head, ""))
+        for line in rest:
+            yield ((" " * (_LABEL + 2) + line, ""),)
+
+
+def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
+    texts = [*_good(findings, found), *_environments(findings)]
+    texts += drift_words(drifts(findings))
+    texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
+    texts += [clean(note) for note in findings.notes]
+    for text in texts:
+        yield from (((line, ""),) for line in wrap(text.split(" "), width, indent="  "))
+    if texts:
+        yield ()
+
+
+def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
+    """How many rows were ok wherever they were judged, so that silence about them is no doubt."""
+    good = 0
+    for series in findings.series:
+        judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+        good += bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+    if good:
+        what = "instance is" if good == 1 else "instances are"
+        yield f"{good:,} {what} ok in every build that was judged."
+    if not any(sentence.kind not in ("flaky", "always") for sentence in found) and findings.series:
+        yield "Nothing changed between these builds."
+
+
+def _environments(findings: Findings) -> Iterable[str]:
+    """What a local interpreter holds; Python and CUDA where they are not the same in all builds."""
+    for build in findings.builds:
+        local = findings.environments.get(build.name)
+        if build.kind is BuildKind.LOCAL and local is not None:
+            yield f"{clean(build.name)} has torch {clean(local.torch_version)}."
+    for what, attribute in (("Python", "python_version"), ("CUDA", "cuda")):
+        spans: dict[str, list[str]] = {}
+        for name in findings.build_names:
+            environment = findings.environments.get(name)
+            if environment is not None:
+                spans.setdefault(str(getattr(environment, attribute) or "none"), []).append(clean(name))
+        if len(spans) > 1:
+            words = [f"{clean(value)} in {names[0]}{_to(names)}" for value, names in spans.items()]
+            yield f"{what} is not the same in all builds: {listed(words, most=8)}."
+
+
+def _to(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return ""
+    return f" and {names[1]}" if len(names) == 2 else f" … {names[-1]}"
+
+
+def count_words(findings: Findings) -> list[str]:
+    """``27 ok``, ``2 wrong``, …, ``3 flaky``, ``1 not run``."""
+    counts = findings.counts()
+    words = [f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict if counts[verdict]]
+    if findings.not_run():
+        words.append(f"{findings.not_run():,} not run")
+    if findings.flaky():
+        words.append(f"of these {findings.flaky():,} flaky")
+    return words
+
+
+def _counts(findings: Findings, width: int) -> Iterable[Line]:
+    cells = sum(len(each.points) for each in findings.series)
+    took = f" in {seconds_words(findings.seconds)}" if findings.seconds is not None else ""
+    text = f"{plural(cells, 'cell')}{took}: {', '.join(count_words(findings)) or 'none'}"
+    return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
+
+
+def _measured(findings: Findings) -> bool:
+    """Whether something is wrong by a number that other tolerances could judge otherwise."""
+    points = (point for each in findings.series for point in each.points if point is not None)
+    return any(point.judgement.verdict is Verdict.WRONG and point.rel_error is not None for point in points)
+
+
+def _where(findings: Findings, width: int) -> Iterable[Line]:
+    if findings.results is not None:
+        yield (("results: ", ""), (clean(str(findings.results)), ""))
+    if findings.interrupted:
+        yield (("interrupted: what had finished is kept", ""),)
+    if findings.continue_with and (findings.interrupted or findings.not_run() or findings.counts()[Verdict.INFRA]):
+        yield (("continue with: ", ""), (clean(findings.continue_with), ""))
+    elif findings.results is not None and _measured(findings):
+        path = shlex.quote(str(findings.results))
+        yield (("other tolerances, no re-run: ", "dim"), (f"bisect-torch judge {clean(path)} --rtol 1e-3", "dim"))

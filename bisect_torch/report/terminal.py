@@ -1,0 +1,66 @@
+"""Which report fits the terminal, and how text gets there: the one place that looks at streams."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TextIO
+
+from bisect_torch.report.plain import PlainReport
+from bisect_torch.report.text import Line, for_encoding, plain
+
+if TYPE_CHECKING:
+    from bisect_torch.report.live import LiveReport
+
+PIPE_WIDTH = 120
+"""Columns of text that goes to a pipe or a file."""
+
+
+def decorated(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether colour and cursor movement are welcome: a terminal that is not dumb, and no ``NO_COLOR``."""
+    return stream.isatty() and environ.get("TERM", "") != "dumb" and not environ.get("NO_COLOR")
+
+
+def open_report(
+    *, quiet: bool = False, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+) -> AbstractContextManager[LiveReport | PlainReport]:
+    """The observer for a run: live on a terminal, plain lines elsewhere.
+
+    Args:
+        quiet: Only notes and failures.
+        stream: stderr when None.
+        environ: The process's when None.
+    """
+    stream = sys.stderr if stream is None else stream
+    if quiet or not decorated(stream, os.environ if environ is None else environ):
+        return PlainReport(stream, quiet=quiet)
+    from bisect_torch.report.live import LiveReport
+
+    return LiveReport(stream)
+
+
+def width_for(stream: TextIO) -> int:
+    """Columns of the terminal; :data:`PIPE_WIDTH` (or ``COLUMNS``) where there is none."""
+    if stream.isatty():
+        try:
+            return max(20, os.get_terminal_size(stream.fileno()).columns)
+        except (OSError, ValueError):
+            pass
+    return max(20, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
+
+
+def print_lines(lines: Sequence[Line], stream: TextIO | None = None) -> None:
+    """Write lines to stdout (or ``stream``), with colour where it is welcome."""
+    stream = sys.stdout if stream is None else stream
+    if not decorated(stream, os.environ):
+        stream.write(for_encoding(plain(lines), getattr(stream, "encoding", None)))
+        return
+    from rich.console import Console
+
+    from bisect_torch.report.live import rich_lines
+
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    console.print(rich_lines(lines, console.encoding, overflow="ignore"), soft_wrap=True)

@@ -1,0 +1,72 @@
+"""What could not be judged, and why, in few lines: by reason, with the builds that it concerns and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bisect_torch.model import Verdict
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.text import clean, listed, plural
+
+_MISSING = re.compile(r"No module named '?\"?([\w.]+)")
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """Cells that say nothing about torch, for one reason.
+
+    Args:
+        cells: How many.
+        builds: On which builds, in release order.
+        hint: What to do about it; empty where there is nothing to do.
+    """
+
+    verdict: Verdict
+    reason: str
+    cells: int
+    builds: tuple[str, ...]
+    hint: str
+
+    def __str__(self) -> str:
+        reason = f": {clean(self.reason)}" if self.reason else ""
+        return f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}"
+
+    @property
+    def where(self) -> str:
+        return listed([clean(name) for name in self.builds], most=5)
+
+
+def unjudged(findings: Findings) -> list[Unjudged]:
+    """One entry for each verdict and reason, those with the most cells first."""
+    places: dict[tuple[Verdict, str], list[str]] = {}
+    for series in findings.series:
+        for point in series.points:
+            if point is not None and not point.judgement.verdict.judged:
+                key = (point.judgement.verdict, point.judgement.reason)
+                places.setdefault(key, []).append(point.build)
+    found = [
+        Unjudged(verdict, reason, len(names), _in_order(names, findings.build_names), _hint(verdict, reason))
+        for (verdict, reason), names in places.items()
+    ]
+    return sorted(found, key=lambda each: -each.cells)
+
+
+def _in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
+    wanted = set(names)
+    return tuple(name for name in order if name in wanted)
+
+
+def _hint(verdict: Verdict, reason: str) -> str:
+    if verdict is Verdict.INFRA:
+        return "run the same command again: only what is missing runs"
+    if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
+        return f"--with {missing[1].partition('.')[0]}"
+    if verdict is Verdict.BROKEN and "compiler" in reason:
+        return "install a C++ compiler (g++ or clang++) and put it on PATH"
+    if verdict is Verdict.UNINSTALLABLE:
+        return "`bisect-torch releases` lists what can be installed for which Python; --python chooses one"
+    if verdict.value == "undecidable":
+        return "the stored numbers leave it open at these tolerances: run these cases again with them"
+    return ""

@@ -1,0 +1,72 @@
+"""What makes a cell the same cell, so that it is not run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from bisect_torch.model import Build, Environment, Instance
+from bisect_torch.results.schema import SCHEMA_VERSION
+
+
+def cell_key(
+    *,
+    build: Build,
+    environment: Environment | None,
+    instance: Instance,
+    device: str,
+    timeout_s: float | None,
+    machine: str,
+    device_name: str | None = None,
+    driver: str | None = None,
+    threads: int | None = None,
+) -> str:
+    """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
+
+    Args:
+        build: Kind, name and version count; its day and download size do not.
+        environment: None for a build that could not be installed. Lock hash, Python, torch's full version (the local
+            part tells backends apart: they share a lock) and commit count; where it lies does not.
+        instance: Parameters, the case's name and kind, hash and base name of its file, hashes of the neighbouring
+            modules, a command's words and ``bad_if_output`` count. The folder of the file does not, so that it may be
+            moved; of a command the working directory counts.
+        device: ``cpu``, ``cuda:0``.
+        timeout_s: A longer time may end otherwise.
+        machine: Machine class; results of another one are not reused.
+        device_name: As torch gives it.
+        driver: Version of the device's driver.
+        threads: Threads that torch is given; None for its own choice.
+
+    How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
+    decides the class of isolation. The version of the schema of observations counts.
+    """
+    case, file = instance.case, instance.case.file
+    parts = {
+        "schema": SCHEMA_VERSION,
+        "build": [build.kind.value, build.name, build.version],
+        "environment": None if environment is None else _environment(environment),
+        "kind": file.kind.value,
+        "file": [str(file.path) if case.argv else file.path.name, file.sha256],
+        "local_modules": dict(file.local_modules),
+        "instance": instance.name,
+        "parameters": [list(pair) for pair in instance.parameters],
+        "argv": list(case.argv),
+        "bad_if_output": case.bad_if_output,
+        "device": [device, device_name, driver],
+        "threads": threads,
+        "timeout_s": None if timeout_s is None else float(timeout_s),
+        "machine": machine,
+    }
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _environment(environment: Environment) -> list[str | None]:
+    return [
+        environment.lock_hash,
+        environment.python_version,
+        environment.torch_version,
+        environment.git_commit,
+        environment.cuda,
+        environment.backend,
+    ]

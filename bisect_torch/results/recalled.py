@@ -1,0 +1,75 @@
+"""Builds and environments as a results file remembers them, so that it can be reported without anything installed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from bisect_torch.model import Build, BuildKind, Environment, Observation
+
+
+def recalled_environments(runs: Iterable[Mapping[str, object]]) -> dict[str, Environment]:
+    """Build name to environment, from the runs' manifests; of a build in several runs, the newest."""
+    found: dict[str, Environment] = {}
+    for run in runs:
+        described: Any = run.get("environments")
+        for each in described if isinstance(described, list) else ():
+            found[each["build"]] = Environment.from_description(each)
+    return found
+
+
+def recalled_builds(
+    observations: Iterable[Observation], environments: Mapping[str, Environment], runs: Iterable[Mapping[str, object]]
+) -> tuple[Build, ...]:
+    """Every build that was observed or that a run set out to observe, in release order; local interpreters last.
+
+    Local interpreters keep the order in which they were named.
+    """
+    found: dict[str, Build] = {}
+    for run in runs:
+        named: Any = run.get("builds")
+        for name in named if isinstance(named, list) else ():
+            found.setdefault(name, _build_by_name(name))
+    for observation in observations:
+        if observation.build_name not in found or found[observation.build_name].git_commit is None:
+            found[observation.build_name] = Build(
+                kind=BuildKind(observation.build_kind),
+                version=observation.build,
+                name=observation.build_name,
+                day=_day_in(observation.build),
+                git_commit=observation.git_commit,
+            )
+    found.update({name: each.build for name, each in environments.items() if name in found})
+    return tuple(sorted(found.values(), key=_release_order))
+
+
+def _build_by_name(name: str) -> Build:
+    version = _version(name)
+    kind = BuildKind.LOCAL if version is None else BuildKind.NIGHTLY if version.is_devrelease else BuildKind.RELEASE
+    return Build(kind=kind, version=name, name=name, day=_day_in(name))
+
+
+def _day_in(version: str) -> datetime.date | None:
+    """The day of a nightly: ``2.16.0.dev20261128``."""
+    digits = version.partition(".dev")[2][:8]
+    try:
+        return datetime.datetime.strptime(digits, "%Y%m%d").date()
+    except ValueError:
+        return None
+
+
+def _release_order(build: Build) -> tuple[bool, Version]:
+    version = _version(build.version)
+    if build.kind is BuildKind.LOCAL or version is None:
+        return True, Version("0")
+    return False, version
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

@@ -1,0 +1,240 @@
+"""A results file with its journal: what is known is found again, what is new is kept, nothing is lost to a kill."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bisect_torch.errors import InfrastructureError, UsageError
+from bisect_torch.model import Observation
+from bisect_torch.results.journal import Journal, JournalContent
+from bisect_torch.results.parquet import (
+    Metadata,
+    known_fields,
+    merge_runs,
+    observations_of,
+    read_table,
+    write_whole,
+)
+from bisect_torch.results.schema import DEFAULTS, REQUIRED, SCHEMA_VERSION
+
+Identity = tuple[str, int, str]
+"""Key, repeat and run: two records with the same are the same observation."""
+
+
+class ResultsFile:
+    """The observations of all runs that were written to one path.
+
+    A run opens the file, looks cells up, appends what it observes, and at its end (also after Ctrl-C) calls
+    :meth:`finish`. A run that is killed has left its observations in the journal; the next one finds them there.
+
+    Use :meth:`open`.
+    """
+
+    def __init__(self, path: Path, table: pa.Table | None, metadata: Metadata, journal: Journal) -> None:
+        self.path = path
+        self.problems: tuple[str, ...] = ()
+        self._table = table
+        self._metadata = metadata
+        self._journal = journal
+        self._added: dict[Identity, Observation] = {}
+        self._by_key: dict[str, dict[Identity, Observation]] | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, must_exist: bool = False) -> ResultsFile:
+        """Read what is there. Nothing is written before the first :meth:`append`.
+
+        Args:
+            path: Of the Parquet file; the journal lies beside it, with ``.journal`` appended to the name.
+            must_exist: It is an error that neither is there.
+
+        ``problems`` then tells, in one line each, what could not be used.
+
+        Raises:
+            UsageError: A folder, a file of another kind, or one of a newer version of the tool is in its place,
+                its folder does not exist, or nothing may be written there.
+            InfrastructureError: It cannot be read.
+        """
+        path = path.resolve()
+        journal = Journal(path.with_name(path.name + ".journal"))
+        _check_place(path, journal.path, must_exist)
+        content = journal.read()
+        table, metadata = read_table(path) if path.exists() else (None, Metadata())
+        results = cls(path, table, metadata, journal)
+        results._take_in(content)
+        return results
+
+    def _take_in(self, content: JournalContent) -> None:
+        found, self._metadata = _records(self.path, content, self._metadata)
+        for observation in found:
+            self._remember(observation)
+        if content.damaged:
+            self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
+        if content.torn:
+            self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
+
+    def _remember(self, observation: Observation) -> None:
+        self._added[_identity(observation)] = observation
+        if self._by_key is not None:
+            self._by_key[observation.key][_identity(observation)] = observation
+
+    def lookup(self, key: str) -> list[Observation]:
+        """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
+        if self._by_key is None:
+            self._by_key = defaultdict(dict)
+            for observation in self.observations():
+                self._by_key[observation.key][_identity(observation)] = observation
+        return list(self._by_key[key].values()) if key in self._by_key else []
+
+    def observations(self) -> list[Observation]:
+        """All of them, in the order in which they were recorded."""
+        return _merged(self._table, self._added)
+
+    @property
+    def runs(self) -> tuple[Mapping[str, object], ...]:
+        """Manifest of every run that contributed, oldest first."""
+        return self._metadata.runs
+
+    @property
+    def locks(self) -> Mapping[str, str]:
+        """Lock hash to the lock's text."""
+        return self._metadata.locks
+
+    def begin(self, manifest: Mapping[str, object]) -> None:
+        """Record a run before its first cell, so that a killed one has its manifest too.
+
+        Args:
+            manifest: JSON object with a ``run_id``: the command, the facts on the host, the versions.
+        """
+        self._metadata = Metadata(merge_runs(self._metadata.runs, [manifest]), self._metadata.locks)
+        self._journal.append({"v": SCHEMA_VERSION, "run": dict(manifest)})
+
+    def add_lock(self, lock_hash: str, text: str) -> None:
+        """Keep a lock's text; nothing happens when it is known."""
+        if lock_hash in self._metadata.locks:
+            return
+        self._metadata = Metadata(self._metadata.runs, {**self._metadata.locks, lock_hash: text})
+        self._journal.append({"v": SCHEMA_VERSION, "lock": [lock_hash, text]})
+
+    def append(self, observation: Observation) -> None:
+        """Keep an observation, on the disk before this returns. Safe from several threads.
+
+        Raises:
+            InfrastructureError: The disk is full or fails. The observation counts in this run all the same, and
+                :meth:`finish` tries to write it once more.
+        """
+        self._remember(observation)
+        self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
+
+    def finish(self, manifest: Mapping[str, object] | None = None) -> None:
+        """Write everything into the Parquet file, whole, and remove the journal.
+
+        What another run has added meanwhile is kept. A kill at any moment loses nothing: until the new file is in its
+        place the journal stays, and what is in both is found once.
+
+        Args:
+            manifest: The run's manifest as it is at its end; replaces the one that :meth:`begin` recorded.
+
+        Raises:
+            InfrastructureError: It cannot be written. The old file and the journal are untouched.
+        """
+        try:
+            with self._journal.locked():
+                self._finish_locked(manifest)
+        except OSError as error:
+            raise InfrastructureError(f"cannot write {self._journal.path}: {error.strerror}") from error
+
+    def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
+        content = self._journal.read()
+        table, metadata = read_table(self.path) if self.path.exists() else (self._table, self._metadata)
+        found, metadata = _records(self.path, content, metadata)
+        added = {_identity(o): o for o in found} | self._added
+        own = self._metadata.runs if manifest is None else (*self._metadata.runs, manifest)
+        metadata = Metadata(merge_runs(metadata.runs, own), {**metadata.locks, **self._metadata.locks})
+        write_whole(self.path, _merged(table, added), metadata, tool_version())
+        if content.damaged:
+            with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
+                file.write(b"\n".join(content.damaged) + b"\n")
+        self._journal.remove_locked()
+        self._metadata = metadata
+        self._added = added
+
+    def close(self) -> None:
+        """Let go of the journal; what has been appended stays there."""
+        self._journal.close()
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def tool_version() -> str:
+    """Version of bisect-torch, ``unknown`` when it runs from a folder that was not installed."""
+    try:
+        return importlib.metadata.version("bisect-torch")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _identity(observation: Observation) -> Identity:
+    return observation.key, observation.repeat, observation.run_id
+
+
+def _differing(observation: Observation) -> dict[str, Any]:
+    return {name: value for name, value in vars(observation).items() if name in REQUIRED or value != DEFAULTS[name]}
+
+
+def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> list[Observation]:
+    stored = [] if table is None else observations_of(table)
+    if not added:
+        return stored
+    merged = {_identity(o): o for o in stored}
+    merged.update(added)
+    return list(merged.values())
+
+
+def _records(path: Path, content: JournalContent, metadata: Metadata) -> tuple[list[Observation], Metadata]:
+    observations: list[Observation] = []
+    runs: list[Mapping[str, object]] = []
+    locks: dict[str, str] = {}
+    for record in content.records:
+        version: Any = record.get("v")
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
+                hint="upgrade bisect-torch, or name another results file",
+            )
+        value: Any = record.get("observation") or record.get("run") or record.get("lock")
+        if "observation" in record:
+            observations.append(known_fields(value))
+        elif "run" in record:
+            runs.append(value)
+        elif "lock" in record:
+            locks[value[0]] = value[1]
+    return observations, Metadata(merge_runs(metadata.runs, runs), {**metadata.locks, **locks})
+
+
+def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
+    hint = "name another file for the results"
+    for each in (path, journal):
+        if each.exists() and not each.is_file():
+            raise UsageError(f"{each} is no file, so no results can be kept there", hint=hint)
+    if not path.parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
+    if must_exist:
+        if not path.exists() and not journal.exists():
+            raise UsageError(f"there are no results at {path}", hint="bisect-torch run makes them")
+        return
+    for each in (path, journal):
+        if each.exists() and not os.access(each, os.R_OK | os.W_OK):
+            raise UsageError(f"{each} may not be read and written", hint=hint)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"nothing may be written in {path.parent}", hint=hint)

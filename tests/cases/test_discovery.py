@@ -1,0 +1,213 @@
+"""From paths and commands to cases; -k; needs; expansion by a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bisect_torch import cases
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Case, CaseFile, CaseKind, Instance
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HEAD = "from bisect_torch import case\n"
+
+
+def test_what_does_not_exist_is_named_with_what_does(tmp_path: Path) -> None:
+    (tmp_path / "repro.py").write_text("")
+    with pytest.raises(UsageError, match="no such file") as raised:
+        cases.discover([tmp_path / "repro"])
+    assert raised.value.hint == f"did you mean {tmp_path / 'repro.py'}?"
+    with pytest.raises(UsageError) as raised:
+        cases.discover([tmp_path / "absent" / "x.py"])
+    assert raised.value.hint == f"the folder {tmp_path / 'absent'} does not exist either"
+    with pytest.raises(UsageError, match="no case file"):
+        cases.discover([])
+
+
+def test_a_folder_stands_for_its_files_but_not_for_their_helpers(tmp_path: Path) -> None:
+    (tmp_path / "b.py").write_text("import helper\n")
+    (tmp_path / "a.py").write_text(HEAD + "@case\ndef f(): pass\n")
+    for name in ("helper.py", "_private.py", "__init__.py", "notes.txt"):
+        (tmp_path / name).write_text("")
+    found = cases.discover([tmp_path])
+    assert [one.file.path.name for one in found] == ["a.py", "b.py"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="holds no"):
+        cases.discover([tmp_path / "empty"])
+
+
+def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "repro.py").write_text(f"'{folder}'\n")
+    one, two = tmp_path / "one" / "repro.py", tmp_path / "two" / "repro.py"
+    found = cases.discover([one, two, tmp_path / "two" / ".." / "one" / "repro.py"])
+    assert [one.file.path for one in found] == [one, two]
+    assert [one.cases[0].name for one in found] == ["repro", "repro"]
+    assert found[0].file.sha256 != found[1].file.sha256
+
+
+def test_a_command_is_one_case_that_depends_on_its_words_and_files(tmp_path: Path) -> None:
+    script = tmp_path / "x.py"
+    script.write_text("1\n")
+    words = ["/usr/bin/python3.11", str(script), "--flag"]
+    (before,) = cases.discover([], command=words, bad_if_output="NaN", timeout_s=5)
+    (case,) = before.cases
+    assert before.file.kind is CaseKind.COMMAND
+    assert case.name == "python3"
+    assert case.argv == tuple(words)
+    assert (case.bad_if_output, case.timeout_s) == ("NaN", 5)
+    script.write_text("2\n")
+    (after,) = cases.discover([], command=words)
+    assert after.file.local_modules != before.file.local_modules
+    assert after.file.sha256 == before.file.sha256
+
+
+def test_an_expression_that_does_not_compile_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--bad-if-output"):
+        cases.discover([], command=["true"], bad_if_output="(")
+    with pytest.raises(UsageError, match="time limit"):
+        cases.discover([], command=["true"], timeout_s=0)
+
+
+def instances(*names: str) -> list[Instance]:
+    file = CaseFile(Path("/x/File.py"), "0", CaseKind.CASE)
+    return [Instance(Case(file, name.partition("[")[0]), parameters(name)) for name in names]
+
+
+def parameters(name: str) -> tuple[tuple[str, str], ...]:
+    inside = name.partition("[")[2].rstrip("]")
+    return tuple((key, value) for key, _, value in (item.partition("=") for item in inside.split(",") if item))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("", "bmm softmax bmm[d=f32]"),
+        ("bmm", "bmm bmm[d=f32]"),
+        ("BMM and d=F32", "bmm[d=f32]"),
+        ("not bmm", "softmax"),
+        ("not (bmm and d=f32)", "bmm softmax"),
+        ("softmax or d=f32", "softmax bmm[d=f32]"),
+        ("bmm and not d=f32 or softmax", "bmm softmax"),
+        ("not not bmm", "bmm bmm[d=f32]"),
+        ("file.py::soft", "softmax"),
+        ("nothing", ""),
+    ],
+)
+def test_expressions_choose_instances(expression: str, expected: str) -> None:
+    found = cases.matching(instances("bmm", "softmax", "bmm[d=f32]"), expression)
+    assert " ".join(one.name for one in found) == expected
+
+
+@pytest.mark.parametrize("expression", ["and", "a b", "(a", "a)", "a or", "not", "()", "a and or b"])
+def test_an_expression_that_cannot_be_understood_is_a_usage_error(expression: str) -> None:
+    with pytest.raises(UsageError, match="-k"):
+        cases.matching(instances("a"), expression)
+
+
+names = st.sampled_from(["bmm", "soft", "f32", "zzz"])
+
+
+def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    joined = st.tuples(inner, st.sampled_from(["and", "or"]), inner)
+    return st.one_of(inner.map("not ({})".format), joined.map(lambda parts: "({}) {} ({})".format(*parts)))
+
+
+expressions = st.recursive(names, combined, max_leaves=6)
+
+
+@given(expressions)
+def test_expressions_mean_what_python_would_mean(expression: str) -> None:
+    rows = instances("bmm", "softmax", "bmm[d=f32]")
+    found = cases.matching(rows, expression)
+    for row in rows:
+        known = {word: word in row.name for word in ("bmm", "soft", "f32", "zzz")}
+        assert (row in found) is eval(expression, {"__builtins__": {}}, known)
+
+
+@pytest.mark.parametrize(
+    ("needs", "version", "expected"),
+    [
+        ((), "2.4.1", None),
+        (("torch>=2.6",), "2.6.0", None),
+        (("torch>=2.6",), "2.16.0.dev20261128", None),
+        (("torch>=2.6",), "2.5.1", "needs torch>=2.6, this is torch 2.5.1"),
+        (("compile", "cuda"), "2.4.1", None),
+        (("torch!=2.9.0", "torch<2.14"), "2.14.0", "needs torch<2.14, this is torch 2.14.0"),
+        (("numpy>=2",), "2.4.1", "needs numpy>=2, this is numpy 1.26.4"),
+        (("scipy",), "2.4.1", "needs scipy, which is not installed"),
+        (("torch>=9; python_version < '3'",), "2.4.1", None),
+    ],
+)
+def test_needs_say_why_a_build_does_not_apply(needs: tuple[str, ...], version: str, expected: str | None) -> None:
+    case = Case(CaseFile(Path("x.py"), "0", CaseKind.CASE), "f", needs=needs)
+    assert cases.unmet(case, version, {"NumPy": "1.26.4"}) == expected
+
+
+def test_without_a_list_of_packages_only_torch_is_judged() -> None:
+    case = Case(CaseFile(Path("x.py"), "0", CaseKind.CASE), "f", needs=("numpy>=2", "scipy"))
+    assert cases.unmet(case, "2.4.1") is None
+
+
+EXPANDED = """
+import torch
+from bisect_torch import case
+
+SIZES = [2**16 - 16, 2**16]
+
+@case(dtype=["float32", "bfloat16"], n=SIZES, memory="1 GiB", timeout=3, needs="torch>=2.5")
+def one(device, dtype, n): ...
+
+@case
+def two(): ...
+
+@torch.no_grad()
+@case(flag=(True, False), scale=[0.5, None, 1e-3], device=["cpu"], issue="https://example.org")
+def three(flag, scale): ...
+"""
+
+
+def describe(python: Path, path: Path) -> list[dict[str, object]]:
+    program = (
+        f"import json, sys; sys.path.insert(0, {str(REPOSITORY)!r}); from bisect_torch.worker import api; "
+        f"print(json.dumps(api.describe(api.load_case_file({str(path)!r}))))"
+    )
+    ended = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    return list(json.loads(ended.stdout))
+
+
+@pytest.mark.real_torch
+def test_reading_and_running_a_file_give_the_same_instances(tmp_path: Path, real_torch: Mapping[str, Path]) -> None:
+    read_path, run_path = tmp_path / "a" / "x.py", tmp_path / "b" / "x.py"
+    for path, text in ((read_path, EXPANDED), (run_path, EXPANDED.replace("[2**16 - 16", "[len(str(1)) + 65519"))):
+        path.parent.mkdir()
+        path.write_text(text)
+    (read,) = cases.discover([read_path], timeout_s=77)
+    (run,) = cases.discover([run_path], timeout_s=77)
+    assert run.instances is None
+    assert read.instances is not None
+    ran = cases.from_expansion(run, describe(next(iter(real_torch.values())), run_path))
+    assert [one.name for one in ran] == [one.name for one in read.instances]
+    assert [one.parameters for one in ran] == [one.parameters for one in read.instances]
+    for one, other in zip(ran, read.instances, strict=True):
+        left, right = one.case, other.case
+        assert (left.memory, left.timeout_s, left.devices, left.needs, left.issue, left.line) == (
+            right.memory, right.timeout_s, right.devices, right.needs, right.issue, right.line)  # fmt: skip
+
+
+def test_an_empty_expansion_is_a_usage_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(HEAD + "if False:\n    @case\n    def f(): ...\n")
+    (found,) = cases.discover([path])
+    assert found.instances is None
+    with pytest.raises(UsageError, match=r"x.py:1: declares no case"):
+        cases.from_expansion(found, [])

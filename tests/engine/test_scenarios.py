@@ -1,0 +1,184 @@
+"""Named histories, end to end: real uv, a real index on loopback, real processes, small fake torch wheels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.engine.conftest import MakeTool
+
+OK = "def answer(): return 42"
+WRONG = "def answer(): return 41"
+RAISES = "def answer(): raise RuntimeError('no kernel')"
+RAISES_OTHER = "def answer(): raise NotImplementedError('no kernel')"
+DIES = "import os, signal\ndef answer(): os.kill(os.getpid(), signal.SIGSEGV)"
+ABSENT = ""
+CANNOT_BE_IMPORTED = "raise ImportError('libcudart.so.99: cannot open shared object file')"
+# Right or wrong by the process: what hash seeds and address layouts do to real cases.
+FLAKY = "import os\ndef answer(): return 42 if os.getpid() % 2 else 41"
+
+CASES = """
+import torch
+from bisect_torch import case, check
+
+@case
+def answers():
+    assert torch.answer() == 42
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    bodies: list[str]
+    series: list[str]
+    sentences: list[str] = field(default_factory=list)
+    code: int = 0
+
+
+SCENARIOS = {
+    "broke once": Scenario([OK, OK, WRONG], ["ok", "ok", "wrong"], ["silently wrong values from 2.3.0 on"], 1),
+    "fixed once": Scenario([WRONG, OK, OK], ["wrong", "ok", "ok"], ["fixed in 2.2.0"], 0),
+    "broken again": Scenario(
+        [OK, WRONG, OK, RAISES],
+        ["ok", "wrong", "ok", "error:RuntimeError"],
+        ["silently wrong values from 2.2.0", "fixed in 2.3.0", "raises RuntimeError again from 2.4.0 on"],
+        1,
+    ),
+    "fails differently": Scenario(
+        [RAISES, RAISES_OTHER],
+        ["error:RuntimeError", "error:NotImplementedError"],
+        ["raises NotImplementedError from 2.2.0 on, instead of RuntimeError"],
+        1,
+    ),
+    "an explicit error became silent": Scenario(
+        [DIES, WRONG], ["crash:SIGSEGV", "wrong"], ["silent"], 1,
+    ),
+    "never worked": Scenario([WRONG, WRONG], ["wrong", "wrong"], ["in every build"], 1),
+    "always worked": Scenario([OK, OK], ["ok", "ok"]),
+    "a new name": Scenario([ABSENT, OK], ["error:AttributeError", "ok"], ["first available in 2.2.0"]),
+    "a name that went": Scenario([OK, ABSENT], ["ok", "error:AttributeError"], ["gone from 2.2.0"], 1),
+    "first release cannot be imported": Scenario(
+        [CANNOT_BE_IMPORTED, OK, WRONG], ["broken", "ok", "wrong"], ["silently wrong values from 2.3.0 on"], 1
+    ),
+    "three releases beside the boundary cannot be judged": Scenario(
+        [OK, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, WRONG],
+        ["ok", "broken", "broken", "broken", "wrong"],
+        ["silently wrong values"],
+        1,
+    ),
+    "newest cannot be judged": Scenario([OK, CANNOT_BE_IMPORTED], ["ok", "broken"], [], 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_history_gives_its_series_and_its_sentences_and_no_other(make_tool: MakeTool, name: str) -> None:
+    scenario = SCENARIOS[name]
+    tool = make_tool({f"2.{minor}.0": body for minor, body in enumerate(scenario.bodies, start=1)})
+    tool.write("cases.py", CASES)
+
+    answer = tool.run("cases.py", "--from", "2.1.0", "--json")
+
+    assert answer.stderr.count("Traceback") == 0, answer.stderr
+    assert answer.verdicts("answers") == scenario.series
+    found = answer.sentences()
+    assert len(found) == len(scenario.sentences), found
+    for sentence, expected in zip(found, scenario.sentences, strict=True):
+        assert expected in sentence
+    assert answer.code == scenario.code
+
+
+def test_untested_builds_inside_a_boundary_are_named(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": CANNOT_BE_IMPORTED, "2.3.0": WRONG})
+    tool.write("cases.py", CASES)
+
+    answer = tool.run("cases.py", "--from", "2.1.0")
+
+    assert "untested between" in " ".join(answer.stdout.split())
+    assert "libcudart.so.99" in answer.stdout
+
+
+def test_a_flaky_case_makes_no_transition(make_tool: MakeTool) -> None:
+    tool = make_tool({f"2.{minor}.0": FLAKY for minor in range(1, 6)})
+    tool.write("cases.py", CASES)
+
+    answer = tool.run("cases.py", "--from", "2.1.0", "--json")
+
+    assert answer.verdicts("answers").count("flaky") >= 4
+    assert [sentence["kind"] for sentence in answer.data["findings"]] == ["flaky"]
+
+
+def test_what_is_known_is_neither_run_nor_built_again(make_tool: MakeTool) -> None:
+    """The second run reads the results; it does so even when the environments are gone and the index is down."""
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
+    tool.write("cases.py", CASES + "\n    open('runs.txt', 'a')\n")
+    first = tool.run("cases.py", "--from", "2.1.0", "--json")
+    rows = len(first.data["series"][0]["cells"])
+    requests = len(tool.index.requested("torch-"))
+
+    second = tool.run("cases.py", "--from", "2.1.0", "--json")
+
+    assert rows == 2
+    assert second.data["series"] == first.data["series"]
+    assert len(tool.index.requested("torch-")) == requests
+    assert "environment ready" not in second.stderr
+
+
+def test_fresh_runs_again(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    log = tool.folder / "log.txt"
+    tool.write("script.py", f"import torch\nopen({str(log)!r}, 'a').write('ran ')\n")
+    tool.run("script.py", "--from", "2.1.0")
+    tool.run("script.py", "--from", "2.1.0")
+    assert log.read_text() == "ran "
+
+    tool.run("script.py", "--from", "2.1.0", "--fresh")
+
+    assert log.read_text() == "ran ran "
+
+
+def test_a_command_is_judged_by_its_exit_status(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG, "2.3.0": RAISES})
+
+    answer = tool.run(
+        "--from", "2.1.0", "--json", "--", "python", "-c", "import torch, sys; sys.exit(torch.answer() != 42)"
+    )
+
+    assert answer.verdicts(answer.data["series"][0]["instance"]) == ["ok", "error:exit 1", "error:exit 1"]
+
+
+def test_output_can_say_that_a_run_is_wrong(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
+
+    answer = tool.run(
+        "--from", "2.1.0", "--json", "--bad-if-output", "answer is 41",
+        "--", "python", "-c", "import torch; print('answer is', torch.answer())",
+    )  # fmt: skip
+
+    assert answer.verdicts(answer.data["series"][0]["instance"]) == ["ok", "wrong"]
+
+
+def test_a_local_interpreter_is_a_build(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
+    tool.write("cases.py", CASES)
+    tool.run("cases.py", "--versions", "2.2.0")
+    path = next((tool.folder / "store" / "envs").glob("2.2.0*/bin/python"))
+
+    answer = tool.run("cases.py", "--versions", f"2.1.0,{path}", "--json")
+
+    assert answer.verdicts("answers") == ["ok", "wrong"]
+    assert list(answer.data["series"][0]["cells"]) == ["2.1.0", str(path)]
+
+
+def test_parameters_that_need_torch_are_expanded_in_a_worker(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": OK})
+    tool.write(
+        "cases.py",
+        "import torch\nfrom bisect_torch import case\nNAMES = [str(n) for n in range(torch.answer() - 39)]\n"
+        "@case(name=NAMES)\ndef named(name):\n    assert name in '012'\n",
+    )
+
+    answer = tool.run("cases.py", "--from", "2.1.0", "--json")
+
+    assert [series["instance"] for series in answer.data["series"]] == [f"named[name={n}]" for n in range(3)]
+    assert answer.code == 0

@@ -1,0 +1,278 @@
+"""Live and plain progress: from the same events, cheap, and honest about what has not run."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+from rich.console import Console
+
+from bisect_torch.engine.events import (
+    BuildProgress,
+    CellFinished,
+    Confirming,
+    EnvironmentReady,
+    Note,
+    RowsAdded,
+    RunFinished,
+    RunPlanned,
+)
+from bisect_torch.model import Judgement, Verdict
+from bisect_torch.report.live import LiveReport
+from bisect_torch.report.plain import PlainReport
+from bisect_torch.report.progress import RunProgress
+from bisect_torch.report.screen import screen
+from bisect_torch.report.terminal import decorated, open_report
+from bisect_torch.report.text import plain, width_of
+from tests.report.histories import RELEASES, build, cell, environment, instance, observation
+
+BUILDS = tuple(build(name) for name in RELEASES)
+
+
+class Clock:
+    """Seconds that pass only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def planned(instances, builds=BUILDS, kept=0, devices=("cpu",)):
+    return RunPlanned(builds, tuple(instances), devices, len(builds) * len(instances) * len(devices), kept, 2)
+
+
+def feed(observer, *events):
+    for event in events:
+        observer(event)
+
+
+def a_run_under_way(rows=3, builds=5):
+    clock = Clock()
+    progress = RunProgress(clock)
+    instances = [instance("bmm", batch=number) for number in range(rows)]
+    progress.apply(planned(instances))
+    for name in RELEASES[:builds]:
+        progress.apply(EnvironmentReady(build(name), environment(name), 1.0, True))
+        for number, each in enumerate(instances):
+            clock.now += 1
+            feed(progress.apply, *cell(each, name, "wrong" if number == 1 else "ok"))
+    progress.apply(BuildProgress(build("2.7.1"), "downloading", 0, 880_000_000))
+    clock.now += 10
+    progress.apply(BuildProgress(build("2.7.1"), "downloading", 220_000_000, 880_000_000))
+    progress.apply(BuildProgress(build("2.8.0"), "installing"))
+    clock.now += 3
+    return progress, clock
+
+
+def shown(progress, clock, width, height=40):
+    lines = screen(progress, width, height, now=clock.now)
+    assert len(lines) <= height
+    assert all(width_of("".join(text for text, _ in line)) <= width for line in lines)
+    return plain(lines)
+
+
+def test_the_live_screen_at_80_columns():
+    assert shown(*a_run_under_way(), 80) == (
+        "████░░░░░░░░░  cells 15/45 · 5 not ok · 5/15 builds ready · about 55 s left\n"
+        "  2.7.1  downloading  220 MB of 880 MB  25 %  17 MB/s\n"
+        "  2.8.0  installing  3.0 s\n"
+        "  8 waiting\n"
+        "     2.\n"
+        "     4  5  5  6  7  7  8  9  9  10 11 12 12 13 14\n"
+        "     .1 .0 .1 .0 .0 .1 .0 .0 .1 .0 .0 .0 .1 .0 .0\n"
+        "bmm [batch]\n"
+        "  0  ·  ·  ·  ·  ·\n"
+        "  1  W  W  W  W  W\n"
+        "  2  ·  ·  ·  ·  ·\n"
+        "· ok  W wrong (silent)\n"
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 160])
+@pytest.mark.parametrize("height", [5, 12, 24, 50])
+@pytest.mark.parametrize("rows", [1, 30, 300])
+def test_the_screen_fits_every_terminal(width, height, rows):
+    shown(*a_run_under_way(rows), width, height)
+
+
+def test_with_more_rows_than_lines_those_that_are_not_ok_stay_and_the_rest_is_counted():
+    text = shown(*a_run_under_way(300), 80, 24)
+    assert re.search(r"^  1 +W  W  W  W  W$", text, re.M)
+    counted = re.search(r"… (\d+) more rows: (\d+) ok so far or not begun", text)
+    assert counted is not None
+    assert counted[1] == counted[2]
+    assert len(re.findall(r"^  \d+ +[W·]", text, re.M)) + int(counted[1]) == 300
+
+
+def test_more_bad_rows_than_lines_are_folded():
+    progress = RunProgress(Clock())
+    instances = [instance("bmm", batch=number) for number in range(100)]
+    progress.apply(planned(instances, BUILDS[:1]))
+    for each in instances:
+        feed(progress.apply, *cell(each, "2.4.1", "wrong"))
+    text = shown(progress, Clock(), 80, 24)
+    assert "bmm (100×)" in text
+    assert "more row" not in text
+
+
+def test_repeats_that_differ_turn_a_cell_flaky_and_count_it_once():
+    progress = RunProgress(Clock())
+    one = instance("f")
+    progress.apply(planned([one], BUILDS[:1]))
+    for repeat, signature in enumerate(("ok", "wrong", "ok")):
+        feed(progress.apply, *cell(one, "2.4.1", signature, repeat=repeat))
+    assert progress.cells_done == 1
+    assert +progress.counts == {Verdict.WRONG: 1}
+    assert [(mark.letter, mark.small) for mark in progress.matrix_rows()[0].marks] == [("W", "~")]
+    assert progress.running == 0
+
+
+def test_a_lost_repeat_does_not_hide_what_another_found():
+    progress = RunProgress(Clock())
+    one = instance("f")
+    progress.apply(planned([one], BUILDS[:1]))
+    feed(progress.apply, *cell(one, "2.4.1", "infra"), *cell(one, "2.4.1", "wrong", repeat=1))
+    feed(progress.apply, *cell(one, "2.4.1", "infra", repeat=2))
+    assert progress.matrix_rows()[0].marks[0].letter == "W"
+    assert +progress.counts == {Verdict.WRONG: 1}
+
+
+def test_cells_kept_from_before_do_not_make_the_time_left_look_short():
+    clock = Clock()
+    progress = RunProgress(clock)
+    instances = [instance("f", n=number) for number in range(20)]
+    progress.apply(planned(instances, BUILDS[:2], kept=20))
+    for each in instances:
+        feed(progress.apply, *cell(each, "2.4.1", "ok", kept=True))
+    assert progress.seconds_left() is None
+    for each in instances[:10]:
+        clock.now += 2
+        feed(progress.apply, *cell(each, "2.5.0", "ok"))
+    assert progress.seconds_left() == pytest.approx(20, rel=0.15)
+
+
+def test_ten_thousand_cells_cost_less_than_half_a_second():
+    progress = RunProgress()
+    instances = [instance("f", n=number) for number in range(1000)]
+    progress.apply(planned(instances, BUILDS[:10]))
+    judged = Judgement(Verdict.OK, "ok")
+    events = [CellFinished(each, observation(each, one.name), judged) for one in BUILDS[:10] for each in instances]
+    began = time.process_time()
+    for event in events:
+        progress.apply(event)
+    assert time.process_time() - began < 0.5
+    assert progress.cells_done == 10_000
+
+
+def events_of_a_small_run():
+    f, g = instance("f"), instance("g")
+    yield planned([f], BUILDS[:2])
+    yield BuildProgress(BUILDS[0], "downloading", 0, 880_000_000)
+    yield BuildProgress(BUILDS[0], "downloading", 440_000_000, 880_000_000)
+    yield EnvironmentReady(BUILDS[0], environment("2.4.1"), 41.0, False)
+    yield RowsAdded((g,), 4, 0)
+    yield from cell(f, "2.4.1", "ok")
+    yield from cell(g, "2.4.1", "wrong")
+    yield Note("a worker was lost\x1b[2J", BUILDS[0])
+    yield BuildProgress(BUILDS[1], "failed", message="no wheel for Python 3.14")
+    yield CellFinished(f, observation(f, "2.5.0"), Judgement(Verdict.UNINSTALLABLE, "uninstallable"))
+    yield Confirming(2, "ends of transitions")
+    yield from cell(f, "2.4.1", "ok", repeat=1)
+    yield RunFinished(False, 65.0)
+
+
+def test_on_a_pipe_progress_is_plain_lines():
+    stream = io.StringIO()
+    with PlainReport(stream) as report:
+        feed(report, *events_of_a_small_run())
+    assert stream.getvalue() == (
+        "1 instance on 2 builds: 2 cells\n"
+        "2.4.1: downloading 880 MB\n"
+        "2.4.1: environment ready, Python 3.11.7 (built in 41 s)\n"
+        "1 more instance after expansion: 4 cells\n"
+        "2.4.1: 2 cells: 1 ok, 1 wrong\n"
+        "2.4.1: a worker was lost\\x1b[2J\n"
+        "2.5.0: no environment: no wheel for Python 3.14\n"
+        "2 repeats in other processes to confirm: ends of transitions\n"
+        "2.5.0: 1 of 2 cells: 1 uninstallable\n"
+        "finished after 1 min 5 s: 3 of 4 cells\n"
+    )
+
+
+def test_quiet_leaves_notes_and_failures():
+    stream = io.StringIO()
+    feed(PlainReport(stream, quiet=True), *events_of_a_small_run())
+    assert stream.getvalue() == ("2.4.1: a worker was lost\\x1b[2J\n2.5.0: no environment: no wheel for Python 3.14\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class BrokenStream(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_has_gone_does_not_stop_the_run():
+    with PlainReport(BrokenStream()) as report:
+        feed(report, *events_of_a_small_run())
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_live_report_draws_and_leaves_notes_above(width):
+    console = Console(
+        file=Terminal(), force_terminal=True, width=width, height=30, color_system=None, legacy_windows=False
+    )
+    with LiveReport(Terminal(), console=console) as report:
+        for event in events_of_a_small_run():
+            report(event)
+            report.draw()
+    text = console.file.getvalue()
+    assert "2.4.1: a worker was lost\\x1b[2J" in text
+    assert "2.5.0: no environment: no wheel for Python 3.14" in text
+    assert "finished after 1 min 5 s: 3 of 4 cells: 1 ok, 1 wrong, 1 uninstallable" in text
+    assert "\x1b[31m" not in text
+
+
+def test_what_has_not_changed_is_not_drawn_again():
+    console = Console(
+        file=Terminal(), force_terminal=True, width=80, height=30, color_system=None, legacy_windows=False
+    )
+    report = LiveReport(Terminal(), console=console)
+    report(planned([instance("f")]))
+    report.draw()
+    length = len(console.file.getvalue())
+    report.draw()
+    assert len(console.file.getvalue()) == length
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "quiet", "live"),
+    [
+        (Terminal(), {"TERM": "xterm"}, False, True),
+        (Terminal(), {"TERM": "dumb"}, False, False),
+        (Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        (Terminal(), {"TERM": "xterm", "NO_COLOR": ""}, False, True),
+        (Terminal(), {"TERM": "xterm"}, True, False),
+        (io.StringIO(), {"TERM": "xterm"}, False, False),
+    ],
+)
+def test_only_a_real_terminal_gets_the_live_screen(stream, environ, quiet, live):
+    assert isinstance(open_report(quiet=quiet, stream=stream, environ=environ), LiveReport) is live
+    assert decorated(stream, environ) is (live or quiet)
+
+
+def test_repeats_known_from_before_are_not_counted_as_confirmations():
+    progress = RunProgress(Clock())
+    one = instance("f")
+    progress.apply(planned([one], BUILDS[:1], kept=1))
+    feed(progress.apply, *cell(one, "2.4.1", "ok", kept=True), *cell(one, "2.4.1", "ok", repeat=1, kept=True))
+    progress.apply(Confirming(1, "ends"))
+    feed(progress.apply, *cell(one, "2.4.1", "ok", repeat=2))
+    assert (progress.repeats_done, progress.repeats_wanted) == (1, 1)

@@ -1,0 +1,288 @@
+"""One sentence per transition, with its evidence; none for what is not one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from bisect_torch.report.sentences import sentences
+from tests.report.histories import environment, findings, instance, observation, point, series, transition
+
+
+def only(*rows, transitions=(), **facts):
+    found = sentences(findings(*rows, transitions=tuple(transitions), **facts))
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "history", "ends", "text"),
+    [
+        ("broke", ("ok", "wrong"), "2.4.1 2.5.0", "f gives silently wrong values from 2.5.0 on (last good 2.4.1)."),
+        ("broke", ("ok", "error:ValueError"), "2.4.1 2.5.0", "f raises ValueError from 2.5.0 on (last good 2.4.1)."),
+        ("broke", ("ok", "crash:SIGFPE"), "2.4.1 2.5.0", "f crashes with SIGFPE from 2.5.0 on (last good 2.4.1)."),
+        ("broke", ("ok", "timeout"), "2.4.1 2.5.0", "f times out from 2.5.0 on (last good 2.4.1)."),
+        ("broke", ("ok", "oom"), "2.4.1 2.5.0", "f runs out of memory from 2.5.0 on (last good 2.4.1)."),
+        ("broke", ("ok", "error:exit 3"), "2.4.1 2.5.0", "f exits with status 3 from 2.5.0 on (last good 2.4.1)."),
+        (
+            "broke",
+            ("ok", "wrong", "ok", "wrong"),
+            "2.5.1 2.6.0",
+            "f gives silently wrong values again from 2.6.0 on (last good 2.5.1).",
+        ),
+        (
+            "broke",
+            ("wrong", "ok", "wrong"),
+            "2.5.0 2.5.1",
+            "f gives silently wrong values again from 2.5.1 on (last good 2.5.0).",
+        ),
+        ("fixed", ("wrong", "ok"), "2.4.1 2.5.0", "f is fixed in 2.5.0 (gave silently wrong values up to 2.4.1)."),
+        (
+            "fixed",
+            ("ok", "crash:SIGABRT", "ok"),
+            "2.5.0 2.5.1",
+            "f is fixed in 2.5.1 (crashed with SIGABRT up to 2.5.0).",
+        ),
+        (
+            "fixed",
+            ("wrong", "ok", "wrong", "ok"),
+            "2.5.1 2.6.0",
+            "f is fixed again in 2.6.0 (gave silently wrong values up to 2.5.1).",
+        ),
+        (
+            "became silent",
+            ("error:RuntimeError", "wrong"),
+            "2.4.1 2.5.0",
+            "f gives silently wrong values from 2.5.0 on, instead of raising RuntimeError up to 2.4.1: "
+            "an explicit error became silent.",
+        ),
+        (
+            "became silent",
+            ("crash:SIGSEGV", "wrong"),
+            "2.4.1 2.5.0",
+            "f gives silently wrong values from 2.5.0 on, instead of crashing with SIGSEGV up to 2.4.1: "
+            "a crash became silent.",
+        ),
+        (
+            "changed",
+            ("error:RuntimeError", "error:NotImplementedError"),
+            "2.4.1 2.5.0",
+            "f raises NotImplementedError from 2.5.0 on, instead of RuntimeError up to 2.4.1.",
+        ),
+        (
+            "changed",
+            ("crash:SIGFPE", "error:RuntimeError"),
+            "2.4.1 2.5.0",
+            "f raises RuntimeError from 2.5.0 on, instead of crashing with SIGFPE up to 2.4.1.",
+        ),
+        (
+            "changed",
+            ("error:exit 3", "error:exit 4"),
+            "2.4.1 2.5.0",
+            "f exits with status 4 from 2.5.0 on, instead of exiting with status 3 up to 2.4.1.",
+        ),
+        ("appeared", ("absent", "ok"), "2.4.1 2.5.0", "f is first available in 2.5.0 (absent up to 2.4.1)."),
+        (
+            "appeared",
+            ("absent", "error:RuntimeError"),
+            "2.4.1 2.5.0",
+            "f is first available in 2.5.0, where it raises RuntimeError (absent up to 2.4.1).",
+        ),
+        ("disappeared", ("ok", "absent"), "2.4.1 2.5.0", "f is gone from 2.5.0 on (last available in 2.4.1)."),
+    ],
+)
+def test_each_kind_of_transition_has_its_sentence(kind, history, ends, text):
+    row = series("f", *history)
+    before, after = ends.split()
+    assert only(row, transitions=[transition(kind, row, before, after)]).text == text
+
+
+@pytest.mark.parametrize("history", [("absent", "ok"), ("ok", "absent"), ("absent", "error:RuntimeError")])
+def test_an_absent_api_is_never_called_broken_or_fixed(history):
+    row = series("f", *history)
+    kind = "appeared" if history[0] == "absent" else "disappeared"
+    text = only(row, transitions=[transition(kind, row, "2.4.1", "2.5.0")]).text
+    assert not any(word in text for word in ("broke", "fixed", "regression", "good", "bad"))
+
+
+def test_an_api_that_was_absent_does_not_count_as_having_been_bad():
+    row = series("f", "absent", "ok", "wrong")
+    text = only(row, transitions=[transition("broke", row, "2.5.0", "2.5.1")]).text
+    assert text == "f gives silently wrong values from 2.5.1 on (last good 2.5.0)."
+
+
+def test_a_transition_carries_signature_commits_link_differences_and_confidence():
+    row = series("f", "ok", "wrong")
+    both = {
+        "2.4.1": environment("2.4.1", cuda="12.4", sympy="1.12", nvidia_a="1", nvidia_b="1", jinja2="3"),
+        "2.5.0": environment("2.5.0", cuda="12.4", sympy="1.13", nvidia_a="2", nvidia_b="2", triton="3.1"),
+    }
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")], environments=both)
+    assert dict(found.evidence) == {
+        "signature": "ok → wrong",
+        "commits": "241000000000 → 250000000000",
+        "compare": "https://github.com/pytorch/pytorch/compare/241000000000...250000000000",
+        "also differ": "jinja2 3 removed; sympy 1.12 → 1.13; triton 3.1 added; 2 nvidia packages",
+        "confidence": "3 and 3 processes agree, each side once in its own interpreter",
+    }
+
+
+def test_python_and_cuda_that_differ_are_told_like_a_package():
+    row = series("f", "ok", "wrong")
+    both = {
+        "2.4.1": environment("2.4.1", cuda="12.4", python="3.8.20"),
+        "2.5.0": environment("2.5.0", cuda=None, python="3.9.1"),
+    }
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")], environments=both)
+    assert dict(found.evidence)["also differ"] == "Python 3.8.20 → 3.9.1; CUDA 12.4 removed"
+
+
+def test_when_only_torch_differs_that_is_said():
+    row = series("f", "ok", "wrong")
+    both = {name: environment(name, numpy="1.26") for name in row.builds}
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")], environments=both)
+    assert dict(found.evidence)["also differ"] == "nothing else: only torch"
+
+
+def test_there_is_no_link_without_both_commits():
+    row = series("f", "ok", "wrong")
+    made = findings(row, transitions=(transition("broke", row, "2.4.1", "2.5.0"),))
+    nameless = dataclasses.replace(made.builds[0], git_commit=None)
+    found = sentences(dataclasses.replace(made, builds=(nameless, made.builds[1])))
+    assert found[0].compare is None
+    assert dict(found[0].evidence)["commits"] == "unknown → 250000000000"
+
+
+def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
+    row = series("f", "ok", "uninstallable", None, "wrong")
+    between = (("2.5.0", "uninstallable: no wheel"), ("2.5.1", "not run"))
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.6.0", between=between)])
+    assert dict(found.evidence)["untested between"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
+
+
+def test_an_unconfirmed_transition_says_so():
+    row = series("f", "ok", "wrong")
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0", confirmed=False)])
+    assert found.text.endswith("(last good 2.4.1), not confirmed.")
+    assert dict(found.evidence)["confidence"].startswith("not confirmed: ")
+
+
+def test_instances_of_a_case_with_the_same_history_share_one_sentence():
+    rows = [series(f"bmm[dtype={d},batch={n}]", "ok", "wrong" if n > 1 else "ok") for d in "ab" for n in (1, 2)]
+    moved = [transition("broke", row, "2.4.1", "2.5.0") for row in rows if "batch=2" in row.instance]
+    found = only(*rows, transitions=moved)
+    assert found.text == "2 of 4 instances of bmm (batch=2) give silently wrong values from 2.5.0 on (last good 2.4.1)."
+    assert found.instances == ("bmm[dtype=a,batch=2]", "bmm[dtype=b,batch=2]")
+
+
+def test_instances_that_changed_elsewhere_or_otherwise_keep_their_own_sentence():
+    rows = [
+        series("f[n=1]", "ok", "wrong", "wrong"),
+        series("f[n=2]", "ok", "ok", "wrong"),
+        series("f[n=3]", "ok", "crash:SIGSEGV", "crash:SIGSEGV"),
+    ]
+    moved = [
+        transition("broke", rows[0], "2.4.1", "2.5.0"),
+        transition("broke", rows[1], "2.5.0", "2.5.1"),
+        transition("broke", rows[2], "2.4.1", "2.5.0"),
+    ]
+    assert len(sentences(findings(*rows, transitions=tuple(moved)))) == 3
+
+
+def test_a_flaky_series_gets_a_sentence_with_its_numbers_and_no_transition():
+    found = only(series("f", "ok|wrong", "ok|wrong", "ok"))
+    assert found.kind == "flaky"
+    assert found.text == (
+        "f is flaky in 2 of 3 builds (2.4.1 to 2.5.0): wrong in 6 of 12 runs; no transition is claimed there."
+    )
+    assert dict(found.evidence)["runs"] == "2.4.1: wrong 3 of 6 and 2.5.0: wrong 3 of 6"
+
+
+@pytest.mark.parametrize(
+    ("history", "text"),
+    [
+        (("wrong",) * 3, "f gives silently wrong values in every build, from 2.4.1 to 2.5.1."),
+        (("timeout",) * 3, "f times out in every build, from 2.4.1 to 2.5.1."),
+        (("absent",) * 3, "f is not available in any build, from 2.4.1 to 2.5.1."),
+        (("crash:SIGSEGV", None, "broken"), "f crashes with SIGSEGV in 2.4.1, the only build judged."),
+        (
+            ("error:KeyError", "skip", "error:KeyError"),
+            "f raises KeyError in every judged build (1 not judged), from 2.4.1 to 2.5.1.",
+        ),
+    ],
+)
+def test_what_is_bad_everywhere_is_said_once(history, text):
+    assert only(series("f", *history)).text == text
+
+
+@pytest.mark.parametrize(
+    "history", [("ok", "ok"), ("skip", "skip"), (None, None), ("broken", "ok"), ("infra", "infra")]
+)
+def test_what_is_right_or_says_nothing_about_torch_makes_no_sentence(history):
+    assert sentences(findings(series("f", *history))) == []
+
+
+def test_a_change_of_detail_alone_makes_no_transition_sentence():
+    row = series("f", "error:E", "error:E")
+    points = (point("2.4.1", "error:E", detail="old"), point("2.5.0", "error:E", detail="new"))
+    found = only(dataclasses.replace(row, points=points))
+    assert found.kind == "always"
+
+
+def test_what_a_case_printed_cannot_reach_the_terminal_as_a_command():
+    row = series("f\x1b[2J", "ok", "error:E\u202e")
+    points = (row.points[0], point("2.5.0", "error:E\u202e", detail="\x1b]0;owned\x07 line\nbreak"))
+    row = dataclasses.replace(row, points=points)
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")])
+    text = found.text + "".join(value for _, value in found.evidence)
+    assert not any(char in text for char in "\x1b\x07\n\u202e")
+    assert r"\x1b]0;owned\x07 line\nbreak" in text
+
+
+def test_with_two_devices_the_sentence_names_its_own():
+    rows = [series("f", "ok", "ok"), series("f", "ok", "wrong", device="cuda")]
+    found = only(*rows, transitions=[transition("broke", rows[1], "2.4.1", "2.5.0")])
+    assert found.text.startswith("f on cuda gives")
+
+
+def evidence_of(signature, **facts):
+    row = series("f", "ok", signature)
+    seen = observation(instance("f"), "2.5.0", **facts)
+    moved = [transition("broke", row, "2.4.1", "2.5.0")]
+    return dict(only(row, transitions=moved, observations=(seen,)).evidence).get("after")
+
+
+def test_wrong_values_are_told_in_numbers():
+    text = evidence_of(
+        "wrong",
+        elements=4096,
+        wrong_elements=16,
+        first_wrong_index="[0, 15]",
+        actual_value="0.0",
+        expected_value="1.5",
+        explained_by="index wraps at 2**32",
+    )
+    assert text == (
+        "16 of 4,096 elements wrong; first at [0, 15]: 0.0 instead of 1.5; "
+        "exactly what this would give: index wraps at 2**32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("signature", "facts", "text"),
+    [
+        ("wrong", {"outcome": "raised", "message": "rows differ"}, "rows differ"),
+        ("error:E", {"outcome": "raised", "message": "outer", "root_message": "  inner\nmore"}, "inner"),
+        ("error:E", {"outcome": "raised", "message": "\x1b[2J" + "x" * 300}, "\\x1b[2J" + "x" * 232 + "…"),
+        ("timeout", {"outcome": "timed_out", "timeout_s": 90.0}, "no end within 1 min 30 s"),
+        (
+            "crash:SIGSEGV",
+            {"outcome": "returned", "signal": "SIGSEGV", "phase": "exit"},
+            "at the exit of the process, after the case had come to its end",
+        ),
+        ("crash:SIGSEGV", {"outcome": "signalled", "signal": "SIGSEGV", "phase": "run"}, None),
+    ],
+)
+def test_failures_are_told_by_their_message_or_place(signature, facts, text):
+    assert evidence_of(signature, **facts) == text

@@ -1,0 +1,190 @@
+"""The text at the end: nothing hidden, nothing claimed that was not seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.report.data import as_data
+from bisect_torch.report.drift import drift_words, drifts
+from bisect_torch.report.summary import summary
+from bisect_torch.report.terminal import print_lines
+from bisect_torch.report.text import clean, for_encoding, plain, width_of
+from bisect_torch.report.unjudged import unjudged
+from tests.report.histories import environment, findings, instance, observation, point, series, transition
+
+
+def a_run(**facts):
+    rows = (
+        series("bmm[batch=1]", "ok", "ok", "ok"),
+        series("bmm[batch=65552]", "ok", "ok", "wrong"),
+        series("softmax", "ok", None, "infra"),
+    )
+    moved = (transition("broke", rows[1], "2.5.0", "2.5.1"),)
+    environments = {name: environment(name, cuda="12.1" if name == "2.4.1" else "12.4") for name in rows[0].builds}
+    known = {"results": Path("out/results.parquet"), "seconds": 61.0, "continue_with": "bisect-torch run c.py", **facts}
+    return findings(*rows, transitions=moved, environments=environments, **known)
+
+
+def test_the_whole_text_at_80_columns():
+    assert plain(summary(a_run(), 80)) == (
+        "         2.4.1  2.5.0  2.5.1\n"
+        "bmm [batch]\n"
+        "  1      ·      ·      ·\n"
+        "  65552  ·      ·      W\n"
+        "softmax  ·      ?      I\n"
+        "· ok  W wrong (silent)  I infrastructure failed  ? not run\n"
+        "\n"
+        "bmm[batch=65552] gives silently wrong values from 2.5.1 on (last good 2.5.0).\n"
+        "  signature         ok → wrong\n"
+        "  commits           250000000000 → 251000000000\n"
+        "  https://github.com/pytorch/pytorch/compare/250000000000...251000000000\n"
+        "  also differ       nothing else: only torch\n"
+        "  confidence        3 and 3 processes agree, each side once in its own\n"
+        "                    interpreter\n"
+        "\n"
+        "2 instances are ok in every build that was judged.\n"
+        "CUDA is not the same in all builds: 12.1 in 2.4.1 and 12.4 in 2.5.0 and 2.5.1.\n"
+        "1 cell infra in 2.5.1 (hint: run the same command again: only what is missing\n"
+        "  runs)\n"
+        "\n"
+        "9 cells in 1 min 1 s: 6 ok, 1 wrong, 1 infra, 1 not run\n"
+        "results: out/results.parquet\n"
+        "continue with: bisect-torch run c.py\n"
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_lines_fit_the_width_except_addresses_and_paths(width):
+    lines = plain(summary(a_run(), width)).splitlines()
+    long = [line for line in lines if width_of(line) > width]
+    assert all("https://" in line or "continue with" in line for line in long)
+
+
+def test_counts_add_up_to_all_cells():
+    document = as_data(a_run())
+    counts = dict(document["counts"])
+    flaky = counts.pop("flaky")
+    assert sum(counts.values()) == 9
+    assert flaky == 0
+
+
+def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on():
+    text = plain(summary(a_run(interrupted=True), 80))
+    assert "interrupted: what had finished is kept\ncontinue with: bisect-torch run c.py\n" in text
+
+
+def test_a_run_without_any_cell_still_says_so():
+    assert plain(summary(findings(), 80)).startswith("0 cells: none\n")
+
+
+def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
+    made = findings(series("f", "ok", "ok"), environments={"2.5.0": environment("2.5.0")})
+    local = dataclasses.replace(made.builds[1], kind=BuildKind.LOCAL)
+    text = plain(summary(dataclasses.replace(made, builds=(made.builds[0], local)), 80))
+    assert "2.5.0 has torch 2.5.0+cu128.\n" in text
+
+
+def test_nothing_changed_is_said():
+    assert "Nothing changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
+
+
+def test_a_missing_module_comes_with_the_option_that_adds_it():
+    broken = series("f", "ok", "ok")
+    points = tuple(point(name, "broken", reason="No module named 'torchvision.ops'") for name in broken.builds)
+    found = unjudged(findings(series("g", "ok", "ok"), type(broken)("c", "f", "cpu", broken.builds, points)))
+    assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
+        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), "--with torchvision")
+    ]
+
+
+def test_the_data_is_json_without_infinities_and_names_every_cell():
+    row = series("f", "ok", "wrong")
+    row = type(row)(
+        row.case_file, row.instance, row.device, row.builds, (None, point("2.5.0", "wrong", rel_error=float("inf")))
+    )
+    document = json.loads(json.dumps(as_data(findings(row)), allow_nan=False))
+    assert document["series"][0]["cells"]["2.4.1"] is None
+    assert document["series"][0]["cells"]["2.5.0"]["rel_error"] == "inf"
+    assert sorted(document) == [
+        "builds", "continue_with", "counts", "drift", "findings", "format", "interrupted", "notes", "results",
+        "seconds", "series", "unjudged",
+    ]  # fmt: skip
+
+
+def test_the_data_says_what_the_text_says():
+    run = a_run()
+    text = " ".join(plain(summary(run, 200)).split())
+    for finding in as_data(run)["findings"]:
+        assert finding["text"] in text
+
+
+def drifted(*digests, what="digest", seeds=None):
+    of = instance("f", file="/cases/cases.py")
+    row = series("f", *["ok"] * len(digests))
+    seeds = seeds or [0] * len(digests)
+    seen = tuple(
+        observation(of, name, seed=seed, **{what: digest})
+        for name, digest, seed in zip(row.builds, digests, seeds, strict=True)
+    )
+    return drifts(findings(row, observations=seen))
+
+
+def test_bits_that_differ_between_two_ok_builds_are_mentioned_and_are_no_transition():
+    assert [(each.before, each.after) for each in drifted("a", "a", "b")] == [("2.5.0", "2.5.1")]
+    assert drift_words(drifted("a", "a", "b")) == [
+        "output bits differ between 2.5.0 and 2.5.1 in f (all within tolerance)"
+    ]
+    assert drift_words(drifted("a", "b", "c")) == [
+        "output bits differ (all within tolerance) between 2.4.1 and 2.5.0 in f and 2.5.0 and 2.5.1 in f"
+    ]
+
+
+def test_a_reference_that_drifts_is_said_in_other_words():
+    assert drift_words(drifted("a", "b", what="reference_digest")) == [
+        "reference bits differ between 2.4.1 and 2.5.0 in f (what the results are measured with changed too)"
+    ]
+
+
+def test_digests_of_different_seeds_are_not_compared():
+    assert drifted("a", "b", seeds=[0, 1]) == []
+
+
+def test_text_from_outside_is_one_harmless_line():
+    assert clean("a\x1b[31mb\r\n\u202ec\u2028\ud800\x9b") == "a\\x1b[31mb\\r\\n\\u202ec\\u2028\\ud800\\x9b"
+    assert clean("größer ≥ 2 – 数") == "größer ≥ 2 – 数"
+
+
+def test_a_stream_that_cannot_write_the_signs_gets_others():
+    assert for_encoding("· ok … → é", "ascii") == ". ok ~ > \\xe9"
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_lines(summary(a_run(), 80), stream)
+    stream.flush()
+    assert b"ok > wrong" in stream.buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("newest", "code"),
+    [
+        (["ok", "ok"], 0),
+        (["ok", "skip"], 0),
+        (["skip", "skip"], 0),
+        (["ok", "wrong"], 1),
+        (["infra", "wrong"], 1),
+        (["ok", "ok|wrong"], 1),
+        (["ok", "infra"], 3),
+        (["ok", "broken"], 3),
+        (["uninstallable", "uninstallable"], 3),
+        (["ok", None], 3),
+        ([], 3),
+    ],
+)
+def test_the_exit_code_is_about_the_newest_build(newest, code):
+    rows = [series(f"f{number}", "wrong", each) for number, each in enumerate(newest)]
+    assert findings(*rows).exit_code == code
+    assert findings(*rows, interrupted=True).exit_code == 130
