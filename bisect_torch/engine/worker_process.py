@@ -132,7 +132,8 @@ class WorkerProcess:
     ) -> WorkerProcess:
         """Start a worker and wait until it has loaded its stage.
 
-        A worker whose torch cannot be imported starts too; every cell on it is then ``environment_broken``.
+        A worker whose torch cannot be imported starts too; every cell on it is then ``environment_broken``. The
+        interpreters are isolated (``-I``): variables such as PYTHONPATH and PYTHONHASHSEED do not reach them.
 
         Args:
             staged: The folder ``bisect_torch`` of a staged copy, or the folder in which that lies.
@@ -198,7 +199,7 @@ class WorkerProcess:
             CaseFileError: It cannot be loaded here.
             WorkerLostError: The worker died.
         """
-        request = CellRequest(file=path, kind="expand", case="").to_message()
+        request = CellRequest(file=path, kind="expand", case="", load_timeout_s=300.0).to_message()
         reply = self._ask({"op": "expand", "request": request})
         if "rows" not in reply:
             facts = reply["facts"]

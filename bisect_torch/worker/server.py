@@ -127,7 +127,8 @@ class Worker:
             system.LINUX
             and self._stage != "none"
             and not system.has_children()
-            and system.thread_count() == self._threads
+            # Fewer is sound: numpy's BLAS ends its own threads before a fork.
+            and system.thread_count() <= self._threads
             and not preload.device_initialised()
         )
 

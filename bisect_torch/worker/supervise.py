@@ -30,6 +30,8 @@ EXIT_LIMIT_S = 30.0
 _STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
 _READ_BYTES = 2**20
+_MESSAGE_BYTES = 2**14
+_buffer = bytearray(_READ_BYTES)  # one for all cells: a new one each time costs a page fault for every 4 KiB
 
 
 class Limits:
@@ -124,15 +126,16 @@ class Watch:
         self._ending.stdout = BoundedOutput(pattern)
         self._ending.stderr = BoundedOutput(pattern)
         self._used_s = 0.0
-        self._buffer = bytearray(_READ_BYTES)
         self._poll = select.poll()
         self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
         for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
             self._poll.register(descriptor, select.POLLIN)
         self._kills_before = system.kernel_kills()
-        self._baseline: Optional[int] = None
+        self._baseline = 0
+        self._measured = time.monotonic()
         if ready:
             self._enter("run")
+            self._baseline = 0
 
     def to_the_end(self) -> Ending:
         """Watch the cell, then kill and reap everything that is left of it."""
@@ -162,6 +165,9 @@ class Watch:
     def _enter(self, phase: str) -> None:
         if phase == "exit":
             self._ending.elapsed_s = self._used_s
+        else:
+            # What a forked cell shares with its parent, and what an interpreter has loaded, is not the cell's own use.
+            self._baseline = system.resident_bytes(self._child.pid)
         self._ending.phase = phase
         self._used_s = 0.0
 
@@ -179,12 +185,12 @@ class Watch:
     def _read_output(self, descriptor: int) -> bool:
         """Whether more may come."""
         try:
-            count = os.readv(descriptor, [self._buffer])
+            count = os.readv(descriptor, [_buffer])
         except BlockingIOError:
             return True
         if not count:
             return False
-        self._streams[descriptor].feed(memoryview(self._buffer)[:count])
+        self._streams[descriptor].feed(memoryview(_buffer)[:count])
         return True
 
     def _look_at_requests(self) -> None:
@@ -200,7 +206,7 @@ class Watch:
     def _read_messages(self) -> bool:
         """Whether more may come."""
         try:
-            data = self._child.channel.recv(_READ_BYTES)
+            data = self._child.channel.recv(_MESSAGE_BYTES)
         except BlockingIOError:
             return True
         except ConnectionError:
@@ -231,13 +237,8 @@ class Watch:
         return bool(process)
 
     def _over_limits(self) -> bool:
-        limit = self._limits.memory_bytes
-        if limit:
-            grown = self._growth()
-            self._ending.peak_bytes = max(self._ending.peak_bytes, grown)
-            if grown > limit:
-                self._ending.over_memory = grown
-                return True
+        if self._over_memory():
+            return True
         if self._used_s < self._limits.of(self._ending.phase):
             return False
         before = self._ending.phase
@@ -247,11 +248,20 @@ class Watch:
         self._ending.timed_out = True
         return True
 
+    def _over_memory(self) -> bool:
+        limit = self._limits.memory_bytes
+        now = time.monotonic()
+        if not limit or self._ending.phase == "load" or now - self._measured < MEMORY_TICK_S / 2:
+            return False
+        self._measured = now
+        grown = self._growth()
+        self._ending.peak_bytes = max(self._ending.peak_bytes, grown)
+        if grown > limit:
+            self._ending.over_memory = grown
+        return grown > limit
+
     def _growth(self) -> int:
         own = system.resident_bytes(self._child.pid)
-        if self._baseline is None:
-            # A forked cell shares what its parent has loaded; that is not its own use.
-            self._baseline = own
         below = sum(system.resident_bytes(process) for process in system.descendants(self._child.pid))
         return max(0, own - self._baseline) + below
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
 from bisect_torch.model import Build, BuildKind, Environment, Isolation
 from bisect_torch.worker import system
 
@@ -45,11 +45,12 @@ def start(interpreter: Path, tmp_path: Path) -> Iterator[StartWorker]:
     before = open_descriptors()
     workers: list[WorkerProcess] = []
 
-    def start(stage: str = "eager", python: Path = interpreter, **options: object) -> WorkerProcess:
-        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        worker = WorkerProcess.start(
-            environment_of(python), REPOSITORY, stage=stage, threads=1, env=env, tmp=temporary, **options
-        )
+    def start(
+        stage: Stage = "eager", python: Path = interpreter, threads: int = 1, path: str = os.environ["PATH"]
+    ) -> WorkerProcess:
+        env = {"PATH": path, "HOME": str(tmp_path)}
+        environment = environment_of(python)
+        worker = WorkerProcess.start(environment, REPOSITORY, stage=stage, threads=threads, env=env, tmp=temporary)
         workers.append(worker)
         return worker
 
@@ -96,3 +97,17 @@ def eventually(condition: Callable[[], bool], limit_s: float = 5.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _real_pythons() -> list[tuple[str, Path]]:
+    pairs = os.environ.get("BISECT_TORCH_TEST_PYTHONS", "").split(",")
+    return [(pair.partition("=")[0], Path(pair.partition("=")[2])) for pair in pairs if "=" in pair]
+
+
+@pytest.fixture(params=_real_pythons() or [None], ids=lambda pair: pair[0] if pair else "none")
+def real_python(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of an environment with a real torch."""
+    if request.param is None:
+        pytest.skip("BISECT_TORCH_TEST_PYTHONS names no interpreter with torch (VERSION=PATH,…)")
+    path: Path = request.param[1]
+    return path

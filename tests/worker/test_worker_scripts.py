@@ -115,6 +115,12 @@ def test_multiprocessing_works_in_a_script(worker: WorkerProcess, tmp_path: Path
     assert (facts["outcome"], facts["stdout_tail"]) == ("returned", "42\n"), facts["stderr_tail"]
 
 
+def test_a_process_that_a_script_forks_does_not_speak_for_it(worker: WorkerProcess, tmp_path: Path) -> None:
+    text = "import os, sys\npid = os.fork()\nif not pid: sys.exit(0)\nos.waitpid(pid, 0)\nraise ValueError('mine')\n"
+    facts = run(worker, script(tmp_path, text))
+    assert (facts["outcome"], facts["message"]) == ("raised", "mine")
+
+
 def test_a_thread_that_keeps_a_script_alive_is_a_hang_at_exit(worker: WorkerProcess, tmp_path: Path) -> None:
     text = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
     facts = run(worker, script(tmp_path, text), timeout_s=1.0)
