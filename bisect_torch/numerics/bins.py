@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Tuple
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 64
 _ZERO = -1075  # row of a reference of zero; the smallest positive float64 is 2**-1074
-_SIZE = 1024 - _ZERO
+_BIAS = 1023  # of the exponent's eleven bits in a float64
 
 Row = Tuple[Optional[int], int, float]
 
@@ -24,20 +25,28 @@ class ErrorBins:
     def __init__(self) -> None:
         self._rows: Dict[int, Tuple[int, float]] = {}
 
-    def add(self, magnitude: "torch.Tensor", error: "torch.Tensor", finite: "torch.Tensor") -> None:
-        """Add a flat block of float64 values."""
+    def add(self, magnitude: "torch.Tensor", error: "torch.Tensor", finite: "Optional[torch.Tensor]") -> None:
+        """Add a flat block of float64 values; ``finite`` None means that all count."""
         import torch
 
-        if not bool(finite.all()):
+        if finite is not None:
             magnitude, error = magnitude[finite], error[finite]
         if not magnitude.numel():
             return
-        exponent = torch.frexp(magnitude).exponent.to(torch.int64) - 1
-        place = torch.where(magnitude > 0, exponent - _ZERO, torch.zeros((), dtype=torch.int64, device="cpu"))
-        count = torch.bincount(place, minlength=_SIZE)
-        largest = torch.zeros(_SIZE, dtype=torch.float64, device="cpu").scatter_reduce_(0, place, error, "amax")
+        place = magnitude.view(torch.int64) >> 52
+        below = place == 0
+        if bool((below & (magnitude > 0)).any()):  # subnormal numbers have no exponent of their own
+            self._add_subnormal(magnitude[below], error[below])
+            magnitude, error, place = magnitude[~below], error[~below], place[~below]
+        count = torch.bincount(place)
+        largest = torch.zeros(count.numel(), dtype=torch.float64, device="cpu")
+        largest.scatter_reduce_(0, place, error, "amax")
         for row in count.nonzero().reshape(-1).tolist():
-            self._add(row + _ZERO, int(count[row]), float(largest[row]))
+            self._add(row - _BIAS if row else _ZERO, int(count[row]), float(largest[row]))
+
+    def _add_subnormal(self, magnitude: "torch.Tensor", error: "torch.Tensor") -> None:
+        for size, largest in zip(magnitude.tolist(), error.tolist()):  # noqa: B905 - Python 3.8
+            self._add(math.frexp(size)[1] - 1 if size else _ZERO, 1, largest)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Add what :meth:`rows` gave for other values."""

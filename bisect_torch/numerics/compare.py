@@ -48,6 +48,17 @@ class _Block(NamedTuple):
     inf_mismatch: "torch.Tensor"
 
 
+class _Survey(NamedTuple):
+    error: "torch.Tensor"
+    magnitude: "torch.Tensor"
+    finite: Optional["torch.Tensor"]  # None: all are
+    largest: float
+    size: float
+    nan: int
+    inf: int
+    differs: bool
+
+
 class _Suspect(NamedTuple):
     unit: int
     start: int
@@ -77,16 +88,14 @@ def compare_units(units: Sequence[Unit], shape: Sequence[int], name: str, criter
     for number, unit in enumerate(units):
         reference = unit.reference()
         for start, index in block_indices(unit.actual.shape):
-            block = _block(unit.actual, reference, index, name)
-            largest = float(block.error.max())
-            nan, inf = int(block.nan_mismatch.sum()), int(block.inf_mismatch.sum())
-            bins.add(block.magnitude, block.error, block.finite)
-            counts["elements"] += block.error.numel()
-            counts["nan"] += nan
-            counts["inf"] += inf
-            error_max, reference_max = max(error_max, largest), max(reference_max, float(block.magnitude.max()))
-            if nan or inf or bool(block.differs.any()):
-                suspects.append(_Suspect(number, unit.start + start, index, largest, bool(nan or inf)))
+            seen = _survey(unit.actual, reference, index, name)
+            bins.add(seen.magnitude, seen.error, seen.finite)
+            counts["elements"] += seen.error.numel()
+            counts["nan"] += seen.nan
+            counts["inf"] += seen.inf
+            error_max, reference_max = max(error_max, seen.largest), max(reference_max, seen.size)
+            if seen.differs:
+                suspects.append(_Suspect(number, unit.start + start, index, seen.largest, bool(seen.nan or seen.inf)))
     facts: Dict[str, Any] = {
         "criterion": criterion.name,
         "dtype": name,
@@ -111,6 +120,12 @@ def _ratio(error: float, norm: float) -> float:
     if norm:
         return min(error / norm, sys.float_info.max)
     return math.inf if error else 0.0
+
+
+def _largest(name: str) -> float:
+    import torch
+
+    return float(torch.finfo(getattr(torch, tolerance.real_name(name))).max)
 
 
 def _smallest(name: str) -> float:
@@ -180,6 +195,22 @@ def _unravel(position: int, shape: Sequence[int]) -> List[int]:
         position, rest = divmod(position, size)
         index.append(rest)
     return index[::-1]
+
+
+def _survey(actual: "torch.Tensor", reference: "torch.Tensor", index: Index, name: str) -> _Survey:
+    """What the first look at a block needs; nearly always all is finite, and then little is to be computed."""
+    mine, theirs = block_on_cpu(actual, index), block_on_cpu(reference, index)
+    r = high_precision(theirs)
+    error, magnitude = (high_precision(mine) - r).abs(), r.abs()
+    largest, size = float(error.max()), float(magnitude.max())
+    whole_numbers = tolerance.kind(name) in ("integer", "bool")
+    if math.isfinite(largest) and size < (math.inf if whole_numbers else _largest(name)):
+        differs = bool((integers(mine) != integers(theirs)).any()) if whole_numbers else largest > 0
+        return _Survey(error, magnitude, None, largest, size, 0, 0, differs)
+    block = _block(actual, reference, index, name)
+    nan, inf = int(block.nan_mismatch.sum()), int(block.inf_mismatch.sum())
+    largest, size = float(block.error.max()), float(block.magnitude.max())
+    return _Survey(block.error, block.magnitude, block.finite, largest, size, nan, inf, bool(block.differs.any()))
 
 
 def _block(actual: "torch.Tensor", reference: "torch.Tensor", index: Index, name: str) -> _Block:

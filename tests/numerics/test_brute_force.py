@@ -54,7 +54,7 @@ def ask(request: pytest.FixtureRequest, real_torch: Mapping[str, Path]) -> Itera
 numbers = st.one_of(
     st.floats(-10, 10),
     st.floats(),
-    st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 65519.0, 65520.0, 1e-45, 3.4e38]),
+    st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 65519.0, 65520.0, 1e-45, 3.4e38, 5e-324, 1e-310]),
 )
 pairs = st.one_of(
     st.tuples(numbers, numbers),
