@@ -46,6 +46,7 @@ class PlannedEnvironment:
         reason: Why it cannot be installed; empty when it can.
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
+        trouble: What went wrong on our side while looking; :func:`ensure` tries again.
     """
 
     build: Build
@@ -55,6 +56,7 @@ class PlannedEnvironment:
     reason: str = ""
     lock_hash: str | None = None
     lock: Path | None = None
+    trouble: InfrastructureError | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def plan_environments(
     What killed runs left half made is removed first.
 
     Raises:
-        InfrastructureError: The disk is too small, or the index cannot be used.
+        InfrastructureError: The disk is too small, or no build at all could be locked.
         UsageError: A Python or an extra requirement cannot be used.
     """
     options.store.sweep_leftovers()
@@ -108,6 +110,9 @@ def plan_environments(
     with ThreadPoolExecutor(max_workers=4) as pool:
         found = list(pool.map(lambda build: _plan_one(build, choices.get(build.name), options, cancel), builds))
     planned = tuple(one for one, _, _ in found)
+    troubles = [one.trouble for one in planned if one.trouble is not None]
+    if troubles and len(troubles) == len(planned):
+        raise troubles[0]
     download, disk, unknown = _sizes([(pins, target) for _, pins, target in found if target is not None], options)
     missing = sum(
         1 for one in planned if one.present is None and not one.reason and one.build.kind is not BuildKind.LOCAL
@@ -152,6 +157,9 @@ def _plan_one(
         want = wanted(build, options, choice.request, cancel=cancel)
     except NotInstallable as error:
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
+    except InfrastructureError as error:
+        # One build's failure never stops the others.
+        return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
     return _look(want, choice)
 
 
@@ -264,6 +272,7 @@ def _notes(planned: Sequence[PlannedEnvironment], choices: dict[str, pythons.Cho
     fetched = sorted({choice.request for choice in choices.values() if not choice.installed})
     if fetched:
         notes.append(f"uv will fetch Python {', '.join(fetched)}")
+    notes += [one.trouble.message for one in planned if one.trouble is not None]
     return tuple(notes)
 
 

@@ -60,6 +60,18 @@ def test_a_build_without_a_wheel_for_the_python_is_said_in_the_plan(workshop: Wo
     assert plan.missing == (plan.environments[0],)
 
 
+def test_one_build_that_cannot_be_locked_does_not_stop_the_others(workshop: Workshop) -> None:
+    first, second = workshop.build("2.4.1"), workshop.build("2.5.0")
+    workshop.ensure(first)
+    workshop.options = replace(workshop.options, index=replace(workshop.options.index, offline=True))
+    plan = plan_environments([first, second], workshop.options)
+    assert plan.environments[0].present is not None
+    assert [planned.build for planned in plan.missing] == [second]
+    assert any("locking torch 2.5.0: offline" in note for note in plan.notes)
+    with pytest.raises(InfrastructureError, match=r"locking torch 2\.5\.0: offline"):
+        plan_environments([second], workshop.options)
+
+
 def test_a_changed_environment_counts_as_missing(workshop: Workshop) -> None:
     environment, _ = workshop.ensure("2.4.1")
     next(environment.root.glob("lib/python*/site-packages/torch/version.py")).unlink()
