@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,7 +104,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
     """
     from bisect_torch import environments
-    from bisect_torch.cli.options import environment_options
+    from bisect_torch.cli.options import environment_options, python_minor
     from bisect_torch.engine import host
     from bisect_torch.engine.executor import default_jobs
     from bisect_torch.engine.request import RunRequest
@@ -119,7 +118,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
     builds = choose_builds(
         selection(args),
         options.index,
-        python=_minor(options.python),
+        python=python_minor(options),
         backend=options.backend,
         cache_dir=options.store.index_cache,
         note=lambda text: print(f"note: {text}", file=sys.stderr),
@@ -143,12 +142,6 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         fresh=args.fresh,
         command_line=tuple(sys.argv[1:]),
     )
-
-
-def _minor(python: str | None) -> str | None:
-    """The minor version that was asked for; None for an interpreter's path, which has to be asked first."""
-    match = re.match(r"(\d+\.\d+)(\.\d+)?$", python or "")
-    return match.group(1) if match else None
 
 
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:

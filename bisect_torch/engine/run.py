@@ -132,7 +132,7 @@ class Run:
         request = self._request
         return Conditions(
             staged=environments.staged_package(request.environment_options.store),
-            environment_variables=lambda environment: environments.clean_environment_variables(environment.python),
+            environment_variables=_variables,
             capability=environments.capability,
             timeout_s=request.timeout_s,
             threads=request.threads,
@@ -163,6 +163,8 @@ class Run:
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.BuildProgress):
             self._tell(message)
+            if message.phase == "waiting" and message.message:
+                self._tell(events.Note(message.message, message.build))
         elif isinstance(message, _Ready):
             self._on_ready(message)
         elif isinstance(message, _Failed):
@@ -376,3 +378,8 @@ class Run:
             interrupted=interrupted,
             seconds=seconds,
         )
+
+
+def _variables(environment: Environment) -> dict[str, str]:
+    local = environment.build.kind is BuildKind.LOCAL
+    return environments.clean_environment_variables(environment.python, user_site=local)
