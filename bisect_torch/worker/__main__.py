@@ -29,7 +29,10 @@ def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
     failure = ""
     # Until the worker listens, nothing but the end of the orchestrator happens on the socket.
     system.arm_lifeline(descriptor)
+    if system.peer_has_gone(requests):
+        return 3
     if stage != "none":
+        preload.compile_in_this_process(os.environ)
         try:
             preload.torch_and_checks()
         except BaseException as problem:  # noqa: BLE001 - the worker's outermost edge
