@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 
-def main() -> int:
+def main() -> NoReturn:
     # An isolated interpreter has no folder of the tool on its path; the staged copy comes before an installed one.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     role, descriptor, *rest = sys.argv[1:]
     if role == "cell":
         from bisect_torch.worker import cell
 
-        return cell.run_own_process(int(descriptor), int(rest[0]), rest[1])
-    return _worker(int(descriptor), *rest)
+        sys.exit(cell.run_own_process(int(descriptor), int(rest[0]), rest[1]))
+    _worker(int(descriptor), *rest)
 
 
-def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
+def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> NoReturn:
     import socket
 
     from bisect_torch.worker import preload, system
@@ -29,7 +30,10 @@ def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
     failure = ""
     # Until the worker listens, nothing but the end of the orchestrator happens on the socket.
     system.arm_lifeline(descriptor)
+    if system.peer_has_gone(requests):
+        os._exit(3)
     if stage != "none":
+        preload.compile_in_this_process(os.environ)
         try:
             preload.torch_and_checks()
         except BaseException as problem:  # noqa: BLE001 - the worker's outermost edge
@@ -43,4 +47,4 @@ def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

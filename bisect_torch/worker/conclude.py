@@ -47,7 +47,12 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
         output_bytes=ending.stdout.total + ending.stderr.total,
         protocol=VERSION,
     )
-    return {name: fact for name, fact in facts.items() if fact is not None}
+    return {name: _storable(fact) for name, fact in facts.items() if fact is not None}
+
+
+def _storable(fact: Any) -> Any:
+    # Paths and messages may hold bytes that are no text; UTF-8 files refuse what stands for them in Python.
+    return fact.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(fact, str) else fact
 
 
 def _how_it_ended(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:

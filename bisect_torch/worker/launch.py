@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -98,12 +99,21 @@ def launch(
         os.set_blocking(descriptor, False)
     ours.setblocking(False)
     supervisor = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        for end in (ours, theirs):
+            end.close()
+        for descriptor in (out_read, out_write, err_read, err_write, life_read, life_write):
+            os.close(descriptor)
+        remove_folder(folder)
+        raise
     if pid == 0:
         os.setsid()
         _cut_off(supervisor, out_write, err_write)
-        channel = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, _CHANNEL_FROM)
-        lifeline = fcntl.fcntl(life_read, fcntl.F_DUPFD_CLOEXEC, _CHANNEL_FROM)
+        lowest = min(_CHANNEL_FROM, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        channel = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)
+        lifeline = fcntl.fcntl(life_read, fcntl.F_DUPFD_CLOEXEC, lowest)
         for end in (ours, theirs):
             end.close()
         for descriptor in (out_read, out_write, err_read, err_write, life_read, life_write, *close):

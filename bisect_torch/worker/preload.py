@@ -7,7 +7,7 @@ import gc
 import importlib
 import os
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, MutableMapping
 
 _COMPILE_MODULES = (
     "torch._dynamo",
@@ -40,12 +40,17 @@ def torch_and_checks() -> None:
             importlib.import_module(name)
 
 
+def compile_in_this_process(variables: MutableMapping[str, str]) -> None:
+    """Set the variable without which inductor starts a pool of children as soon as it is imported."""
+    variables.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+
 def compile_stack() -> None:
     """Load what ``torch.compile`` needs and let inductor look for vector instructions, which starts a compiler.
 
     Parts that this release lacks or that cannot be loaded here are left to the cell, whose failure then is on record.
     """
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else inductor starts a pool of children at import
+    compile_in_this_process(os.environ)
     for name in _COMPILE_MODULES:
         with contextlib.suppress(Exception):
             importlib.import_module(name)

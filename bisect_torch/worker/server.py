@@ -230,6 +230,8 @@ class Worker:
             os.close(descriptor)
         os.environ.update(launch.cell_variables(self._base))
         system.arm_lifeline(self._requests.fileno())
+        if system.peer_has_gone(self._requests):
+            self.leave(_ORCHESTRATOR_GONE)
         preload.compile_stack()
         system.disarm_lifeline(self._requests.fileno())
         system.sweep()
@@ -254,6 +256,7 @@ def _become_interpreter(ends: CellEnds) -> None:
     words = [sys.executable, "-I", "-X", "faulthandler", "-u", main, "cell"]
     words += [str(ends.channel), str(ends.lifeline), ends.folder]
     variables = dict(os.environ, **launch.cell_variables(ends.folder))
+    preload.compile_in_this_process(variables)
     launch.execute(words, variables, keep=(ends.channel, ends.lifeline))
 
 

@@ -73,7 +73,6 @@ class Ending:
         over_memory: Resident bytes that made us kill it.
         kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
         peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
-        clean: Nothing of it is left.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,6 @@ class Ending:
         self.peak_bytes = 0
         self.stack = ""
         self.elapsed_s = 0.0
-        self.clean = True
         self.stdout = BoundedOutput()
         self.stderr = BoundedOutput()
 
@@ -297,7 +295,7 @@ class Watch:
             self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
         self._ending.kernel_killed = system.kernel_kills() > self._kills_before
         system.kill_group(self._child.pid)
-        self._ending.clean = system.sweep()
+        system.sweep()
         deadline = time.monotonic() + _DRAIN_LIMIT_S
         for descriptor, stream in self._streams.items():
             while time.monotonic() < deadline and select.select([descriptor], [], [], 0)[0]:

@@ -11,6 +11,7 @@ import errno
 import os
 import resource
 import signal
+import socket
 import sys
 import time
 from typing import Dict, List, Optional, Set
@@ -52,6 +53,16 @@ def arm_lifeline(reader: int) -> None:
     fcntl.fcntl(reader, fcntl.F_SETOWN, -os.getpgrp())  # type: ignore[attr-defined,unused-ignore]
     fcntl.fcntl(reader, fcntl.F_SETSIG, signal.SIGKILL)  # type: ignore[attr-defined,unused-ignore]
     fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC)  # type: ignore[attr-defined,unused-ignore]
+
+
+def peer_has_gone(connection: socket.socket) -> bool:
+    """Whether the other end of a socket is closed already, in which case no signal comes any more."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 def disarm_lifeline(reader: int) -> None:

@@ -1,24 +1,18 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import tempfile
-import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
-from bisect_torch.model import Build, BuildKind, Environment, Isolation
+from bisect_torch.engine.worker_process import Stage, WorkerProcess
+from bisect_torch.model import Isolation
 from bisect_torch.worker import system
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-FAULTS = Path(__file__).with_name("faults.py")
-
-StartWorker = Callable[..., WorkerProcess]
+from tests.worker.support import REPOSITORY, StartWorker, environment_of, open_descriptors
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +25,6 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "torch" / "__init__.py").write_text('__version__ = "0.0"\n\n\nclass Tensor: ...\n')
     (site / "torch" / "testing.py").write_text("def fail():\n    raise AssertionError('not close')\n")
     return folder / "bin" / "python"
-
-
-def environment_of(python: Path, version: str = "0.0") -> Environment:
-    build = Build(BuildKind.LOCAL, version, str(python), python=python)
-    return Environment(build, python.parent.parent, python, "3", "0" * 64, {}, version, None, None, "local")
 
 
 @pytest.fixture
@@ -72,42 +61,7 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
     return value
 
 
-def fault(case: str, isolation: Isolation = Isolation.FORK, **options: object) -> CellRequest:
-    return CellRequest(FAULTS, "case", case, isolation=isolation, **options)  # type: ignore[arg-type]
-
-
-def open_descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd")) if system.LINUX else set()
-
-
-def processes_named(word: str) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError):
-            if name.isdigit() and word in Path(f"/proc/{name}/cmdline").read_text().split("\0"):
-                found.append(int(name))
-    return found
-
-
-def eventually(condition: Callable[[], bool], limit_s: float = 5.0) -> bool:
-    """Whether it becomes true soon."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def _real_pythons() -> list[tuple[str, Path]]:
-    pairs = os.environ.get("BISECT_TORCH_TEST_PYTHONS", "").split(",")
-    return [(pair.partition("=")[0], Path(pair.partition("=")[2])) for pair in pairs if "=" in pair]
-
-
-@pytest.fixture(params=_real_pythons() or [None], ids=lambda pair: pair[0] if pair else "none")
-def real_python(request: pytest.FixtureRequest) -> Path:
+@pytest.fixture(params=["2.4.1", "2.14.0"])
+def real_python(request: pytest.FixtureRequest, real_torch: Mapping[str, Path]) -> Path:
     """The interpreter of an environment with a real torch."""
-    if request.param is None:
-        pytest.skip("BISECT_TORCH_TEST_PYTHONS names no interpreter with torch (VERSION=PATH,…)")
-    path: Path = request.param[1]
-    return path
+    return real_torch[request.param]

@@ -8,11 +8,11 @@ import threading
 import time
 
 import pytest
-from conftest import StartWorker, eventually, fault
 
 from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.model import FACT_FIELDS, Isolation
 from bisect_torch.worker import system
+from tests.worker.support import StartWorker, eventually, fault
 
 
 def check_untouched(worker: WorkerProcess) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import sys
 import types
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bisect_torch.model import FACT_FIELDS
 from bisect_torch.worker import outcome
+from bisect_torch.worker.conclude import conclude
 from bisect_torch.worker.output import HEAD_BYTES, TAIL_BYTES, BoundedOutput
 from bisect_torch.worker.protocol import Decoder, ProtocolError, encode, new_nonce
 from bisect_torch.worker.script import shadowing
+from bisect_torch.worker.supervise import Ending
 
 WORKER = Path(__file__).resolve().parents[2] / "bisect_torch" / "worker"
 
@@ -190,6 +194,46 @@ def test_an_exception_as_facts(
         facts["capabilities"] = json.loads(str(facts["capabilities"]))
     assert {name: facts.get(name) for name in expected} == expected, facts
     assert len(json.dumps(facts)) < 100_000
+
+
+def ending_of(status: int, **known: object) -> Ending:
+    ending = Ending()
+    ending.started, ending.status, ending.phase = True, status, "run"
+    for name, value in known.items():
+        setattr(ending, name, value)
+    return ending
+
+
+REQUEST = {"kind": "case", "device": "cpu", "seed": None, "memory_bytes": 100, "bad_if_output": None}
+RIGHT = {"facts": {"outcome": "returned", "elapsed_s": 1.0}, "exit_status": 0}
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (ending_of(signal.SIGKILL, kernel_killed=True), {"outcome": "out_of_memory", "signal": "SIGKILL"}),
+        (ending_of(signal.SIGKILL), {"outcome": "lost"}),
+        (ending_of(signal.SIGTERM, kernel_killed=True), {"outcome": "lost"}),
+        (ending_of(signal.SIGSEGV, kernel_killed=True), {"outcome": "signalled", "signal": "SIGSEGV"}),
+        (ending_of(signal.SIGKILL, timed_out=True, stack="s"), {"outcome": "timed_out", "stack": "s"}),
+        (ending_of(signal.SIGKILL, over_memory=200), {"outcome": "out_of_memory"}),
+        (ending_of(0, result=RIGHT, phase="exit"), {"outcome": "returned", "elapsed_s": 1.0, "phase": None}),
+        (ending_of(5 << 8, result=RIGHT, phase="exit"), {"outcome": "exited", "exit_code": 5, "phase": "exit"}),
+        (ending_of(signal.SIGSEGV, result=RIGHT, phase="exit"), {"outcome": "signalled", "phase": "exit"}),
+        (ending_of(signal.SIGKILL, result=RIGHT, phase="exit"), {"outcome": "lost"}),
+        (ending_of(0), {"outcome": "exited", "exit_code": 0, "phase": "run"}),
+        (ending_of(1 << 8, started=False), {"outcome": "environment_broken", "exit_code": 1}),
+    ],
+)
+def test_the_exit_status_outranks_the_result(ending: Ending, expected: dict[str, object]) -> None:
+    facts = conclude(REQUEST, ending)
+    assert {name: facts.get(name) for name in expected} == expected
+    assert set(facts) <= FACT_FIELDS
+
+
+def test_text_that_is_no_text_can_be_stored() -> None:
+    result = {"facts": {"outcome": "raised", "message": "no file \udcff"}, "exit_status": 0}
+    assert conclude(REQUEST, ending_of(0, result=result))["message"] == "no file \\udcff"
 
 
 def test_a_helper_beside_the_case_file_is_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

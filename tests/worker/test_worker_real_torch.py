@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import StartWorker
 
 from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
 from bisect_torch.model import Isolation
+from tests.worker.support import StartWorker
 
 pytestmark = pytest.mark.real_torch
 
@@ -35,25 +35,20 @@ def test_forks_of_a_worker_use_torch_as_a_fresh_process_does(start: StartWorker,
     assert run(worker, "adds")["worker"] == worker.worker_id
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("asks_for_too_much", {"outcome": "out_of_memory"}),
-        ("misses_a_function", {"absent_name": "torch.nn.functional.no_such_function"}),
-        ("misses_a_method", {"absent_name": "torch.Tensor.no_such_method"}),
-        ("misses_a_keyword", {"absent_name": "no_such_keyword=", "error_type": "TypeError"}),
-        ("misses_an_operator", {"error_type": "AttributeError", "frame_origin": "torch"}),
-        ("is_not_close", {"error_type": "AssertionError", "frame_origin": "torch.testing"}),
-        ("fails_in_a_backend", {"error_type": "BackendCompilerFailed", "root_type": "KeyError"}),
-    ],
-)
-def test_what_torch_raises_as_facts(
-    start: StartWorker, real_python: Path, case: str, expected: dict[str, object]
-) -> None:
-    facts = run(start("eager", python=real_python), case)
-    assert {name: facts.get(name) for name in expected} == expected, facts
-    if case == "misses_an_operator":
-        assert "no_such_operator" in str(facts["absent_name"])
+def test_what_torch_raises_as_facts(start: StartWorker, real_python: Path) -> None:
+    expected: dict[str, dict[str, object]] = {
+        "asks_for_too_much": {"outcome": "out_of_memory"},
+        "misses_a_function": {"absent_name": "torch.nn.functional.no_such_function"},
+        "misses_a_method": {"absent_name": "torch.Tensor.no_such_method"},
+        "misses_a_keyword": {"absent_name": "no_such_keyword=", "error_type": "TypeError"},
+        "misses_an_operator": {"error_type": "AttributeError", "frame_origin": "torch"},
+        "is_not_close": {"error_type": "AssertionError", "frame_origin": "torch.testing"},
+        "fails_in_a_backend": {"error_type": "BackendCompilerFailed", "root_type": "KeyError"},
+    }
+    worker = start("eager", python=real_python)
+    facts = {case: run(worker, case) for case in expected}
+    assert {case: {name: facts[case].get(name) for name in expected[case]} for case in expected} == expected
+    assert "no_such_operator" in str(facts["misses_an_operator"]["absent_name"])
 
 
 @pytest.mark.slow

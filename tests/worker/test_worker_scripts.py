@@ -7,11 +7,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import StartWorker, eventually
 
 from bisect_torch.engine.worker_process import CaseFileError, CellRequest, WorkerProcess
 from bisect_torch.model import Isolation
 from bisect_torch.worker import system
+from tests.worker.support import StartWorker, eventually
 
 
 @pytest.fixture
