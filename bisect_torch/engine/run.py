@@ -23,6 +23,7 @@ from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
+from bisect_torch.engine.worker_process import sweep_stale_folders
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
 from bisect_torch.shipped import tool_version
@@ -94,6 +95,7 @@ class Run:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
+        sweep_stale_folders()
         self._read_known_instances()
         rows = self._rows()
         cells = self._ledger.cells(self._request.builds, rows)

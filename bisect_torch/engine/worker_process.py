@@ -30,6 +30,9 @@ from bisect_torch.worker.protocol import VERSION, Decoder, ProtocolError, encode
 Stage = Literal["none", "eager", "compile"]
 
 _MARK = "BISECT_TORCH_WORKER"
+_FOLDER = "bt-"
+"""Begins the names of workers' folders: short, since Unix sockets that lie in them may have 107 characters."""
+
 _GRACE_S = 1.5
 _START_LIMIT_S = 600.0
 _KILLED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
@@ -147,7 +150,7 @@ class WorkerProcess:
             InfrastructureError: The interpreter cannot be started.
         """
         worker_id = secrets.token_hex(6)
-        base = Path(tempfile.mkdtemp(prefix="bt-", dir=tmp))
+        base = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=tmp))
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
         first: Stage = "none" if stage == "none" else "eager"
@@ -324,3 +327,25 @@ def _thread_variables(threads: int | None) -> dict[str, str]:
         return {}
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     return {name: str(threads) for name in names}
+
+
+def sweep_stale_folders(tmp: Path | None = None) -> None:
+    """Remove the temporary folders of workers whose orchestrator was killed.
+
+    Args:
+        tmp: Where they were made; the system's own place when None.
+    """
+    for folder in (tmp or Path(tempfile.gettempdir())).glob(f"{_FOLDER}*-*"):
+        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if owner.isdigit() and not _alive(int(owner)) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's process
+    return True
