@@ -1,0 +1,60 @@
+"""What the benchmarks share: real environments, whole-process wall times, medians, one table."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+TOOL = [sys.executable, "-m", "bisect_torch"]
+
+
+def seconds(words: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> float:
+    """Wall time of a program from start to exit; what it prints is thrown away.
+
+    Raises:
+        RuntimeError: It failed. An exit status of 1 is the tool's "something is bad at the newest build".
+    """
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [os.fspath(word) for word in words], cwd=cwd, env=env and dict(env), capture_output=True, text=True, check=False
+    )
+    elapsed = time.perf_counter() - begin
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{words} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return elapsed
+
+
+def interpreter(version: str) -> Path:
+    """The interpreter of a release's environment in the user's store; it is built when it is not there."""
+    subprocess.run([*TOOL, "envs", "build", "--versions", version], check=True, stdout=sys.stderr)
+    done = subprocess.run([*TOOL, "envs", "path", "--versions", version], check=True, capture_output=True, text=True)
+    return Path(done.stdout.split()[-1]) / "bin" / "python"
+
+
+def quiet_python(python: Path) -> dict[str, str]:
+    """Variables under which ``python`` reads bytecode that exists and writes none."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PATH": f"{python.parent}{os.pathsep}{kept['PATH']}"}
+
+
+def side_by_side(rounds: int, **measured: Callable[[], float]) -> dict[str, float]:
+    """Median seconds of each, measured in turn so that a drift of the machine's speed meets all alike."""
+    found: dict[str, list[float]] = {name: [] for name in measured}
+    for number in range(rounds):
+        for name, measure in measured.items():
+            found[name].append(measure())
+            print(f"round {number + 1}: {name} {found[name][-1]:.2f} s", file=sys.stderr)
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def report(title: str, ours: float, theirs: float, limit: float) -> int:
+    """Print one line of the table. Returns 0 when the ratio is within the limit, else 1."""
+    ratio = ours / theirs
+    verdict = "within" if ratio <= limit else "BEYOND"
+    print(f"{title}: {ours:.2f} s against {theirs:.2f} s: ratio {ratio:.4f}, {verdict} the limit {limit:.4f}")
+    return int(ratio > limit)
