@@ -32,8 +32,8 @@ def seconds(words: Sequence[str | Path], *, cwd: Path | None = None, env: Mappin
 def interpreter(version: str) -> Path:
     """The interpreter of a release's environment in the user's store; it is built when it is not there."""
     subprocess.run([*TOOL, "envs", "build", "--versions", version], check=True, stdout=sys.stderr)
-    done = subprocess.run([*TOOL, "envs", "path", "--versions", version], check=True, capture_output=True, text=True)
-    return Path(done.stdout.split()[-1]) / "bin" / "python"
+    done = subprocess.run([*TOOL, "envs", "path", version], check=True, capture_output=True, text=True)
+    return Path(done.stdout.split()[-1])
 
 
 def quiet_python(python: Path) -> dict[str, str]:
