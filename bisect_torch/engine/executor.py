@@ -7,7 +7,7 @@ import json
 import os
 import queue
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +112,7 @@ class LocalExecutor:
         self._waiting: queue.Queue[Task | tuple[CaseFile, Environment] | None] = queue.Queue()
         self._workers: set[WorkerProcess] = set()
         self._lock = threading.Lock()
+        self._accelerators: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._stopped = threading.Event()
         self._slots = [threading.Thread(target=self._slot, name=f"slot-{n}", daemon=True) for n in range(jobs)]
         for slot in self._slots:
@@ -210,11 +211,18 @@ class LocalExecutor:
                 if task.forked and not compiled and needs_compile(run.instance.case):
                     worker.prepare("compile")
                     compiled = True
-                with self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
+                with self._device(run.device), self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
                     self._deliver(CellBegan(run))
                     facts = self._blame(task.environment, worker.run(self._request(run)))
             lost = facts["outcome"] == Outcome.LOST.value
             self._finish(task, remaining, facts)
+
+    def _device(self, device: str) -> contextlib.AbstractContextManager[object]:
+        """One cell at a time on an accelerator: two would share its memory and disturb each other's times."""
+        if device == "cpu":
+            return contextlib.nullcontext()
+        with self._lock:
+            return self._accelerators[device]
 
     def _finish(self, task: Task, remaining: deque[CellRun], facts: Facts) -> None:
         run = remaining.popleft()

@@ -71,6 +71,19 @@ def _cgroup_headroom() -> int:
 
 
 @functools.cache
+def _nvidia(index: str) -> tuple[str, str, int] | None:
+    """Name, driver and bytes of memory of an NVIDIA device; None when there is none or its driver does not answer."""
+    if not shutil.which("nvidia-smi"):
+        return None
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits", "-i", index]
+    answer = run_process(query, timeout_s=20)
+    fields = answer.stdout.strip().split(", ")
+    if answer.returncode != 0 or len(fields) != 3:
+        return None
+    name, driver, mebibytes = fields
+    return name, driver, int(mebibytes) * 2**20 if mebibytes.isdigit() else 0
+
+
 def device_identity(device: str) -> tuple[str, str]:
     """Name and driver of a device: ``("AMD EPYC", "")``, ``("NVIDIA A100-SXM4-40GB", "550.54.15")``.
 
@@ -81,14 +94,17 @@ def device_identity(device: str) -> tuple[str, str]:
         return cpu_name(), ""
     if kind == "mps":
         return cpu_name(), platform.mac_ver()[0]
-    if kind == "cuda" and shutil.which("nvidia-smi"):
-        answer = run_process(
-            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", index or "0"], timeout_s=20
-        )
-        name, _, driver = answer.stdout.strip().partition(", ")
-        if answer.returncode == 0:
-            return name, driver
-    return "", ""
+    found = _nvidia(index or "0") if kind == "cuda" else None
+    return (found[0], found[1]) if found else ("", "")
+
+
+def device_memory(device: str) -> int | None:
+    """Bytes of memory of an accelerator; None where the system does not tell. That of MPS is the machine's own."""
+    kind, _, index = device.partition(":")
+    if kind == "mps":
+        return total_memory()
+    found = _nvidia(index or "0") if kind == "cuda" else None
+    return found[2] or None if found else None
 
 
 def host_facts() -> dict[str, str | int]:

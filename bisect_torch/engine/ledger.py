@@ -133,7 +133,8 @@ class Ledger:
     def inapplicable(self, run: CellRun) -> str | None:
         """Why a case does not apply to this build, device or machine."""
         unmet = cases.unmet(run.instance.case, run.build.version, self._environments[run.build.name].packages)
-        return why_not(run.instance.case, run.device, self._request.memory_bytes, unmet)
+        device_bytes = host.device_memory(run.device)
+        return why_not(run.instance.case, run.device, self._request.memory_bytes, device_bytes, unmet)
 
     # --- what happened ----------------------------------------------------------------------------------------
 

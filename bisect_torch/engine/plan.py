@@ -61,11 +61,12 @@ def needs_compile(case: Case) -> bool:
     return case.file.needs_compile or "compile" in case.needs
 
 
-def why_not(case: Case, device: str, memory_bytes: int, unmet: str | None) -> str | None:
+def why_not(case: Case, device: str, memory_bytes: int, device_bytes: int | None, unmet: str | None) -> str | None:
     """The reason for which a case does not apply here, or None.
 
     Args:
-        memory_bytes: What a cell may use on this machine.
+        memory_bytes: What a cell may use of this machine's memory.
+        device_bytes: Memory of the device; None for the CPU and where it is not known.
         unmet: The requirement on torch that the build does not meet.
     """
     kind = device.partition(":")[0]
@@ -73,9 +74,11 @@ def why_not(case: Case, device: str, memory_bytes: int, unmet: str | None) -> st
         return f"made for {', '.join(case.devices)}, not for {device}"
     if unmet:
         return unmet
-    needed = case.memory.get("cpu", 0)
-    if needed > memory_bytes:
-        return f"needs {needed / 2**30:.1f} GiB of memory, {memory_bytes / 2**30:.1f} GiB may be used here"
+    limits = {"cpu": memory_bytes, **({} if device_bytes is None else {kind: device_bytes})}
+    for place, limit in limits.items():
+        needed = case.memory.get(place, 0)
+        if needed > limit:
+            return f"needs {needed / 2**30:.1f} GiB of {place} memory, {limit / 2**30:.1f} GiB may be used here"
     return None
 
 
