@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
     """
     from packaging.requirements import InvalidRequirement, Requirement
 
-    from bisect_torch.environments import EnvironmentOptions, Store
+    from bisect_torch.environments import EnvironmentOptions, Store, resolve_backend
 
     for text in args.extras:
         try:
@@ -80,10 +81,13 @@ def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
                 "--with torch: each environment has its own torch",
                 hint="choose builds with --versions or --from and --to",
             )
+    backend, note = resolve_backend(args.torch_backend)
+    if note:
+        print(f"note: {note}", file=sys.stderr)
     return EnvironmentOptions(
         store=Store.open(args.store),
         python=_python(args.python),
-        backend=args.torch_backend,
+        backend=backend,
         index=index_options(args),
         extras=tuple(args.extras),
         editable=tuple(_project(folder) for folder in args.editable),

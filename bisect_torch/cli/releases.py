@@ -59,7 +59,7 @@ def add_index_arguments(parser: argparse.ArgumentParser) -> None:
         "--torch-backend",
         default="pypi",
         metavar="NAME",
-        help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, xpu, …",
+        help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, rocm, xpu, auto",
     )
 
 

@@ -1,5 +1,6 @@
 """Environments: one build each, locked, installed, checked and stamped. The only room that runs uv."""
 
+from bisect_torch.environments.backends import resolve_backend
 from bisect_torch.environments.control import capability
 from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, redact
 from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
@@ -24,5 +25,6 @@ __all__ = [
     "probe_interpreter",
     "redact",
     "remove",
+    "resolve_backend",
     "staged_package",
 ]

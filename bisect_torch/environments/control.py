@@ -94,8 +94,6 @@ def check_backend(backend: str, answer: dict[str, Any]) -> str:
     found = str(answer["torch"]).partition("+")[2]
     if backend == DEFAULT_BACKEND:
         return backend
-    if backend == "auto":
-        return found or "cpu"
     # Wheels for macOS and old ones for aarch64 have no local part, and just one backend.
     marked = bool(found) or (sys.platform == "linux" and platform.machine() == "x86_64")
     if marked and found != backend:

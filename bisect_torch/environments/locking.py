@@ -66,10 +66,10 @@ def lock_for(
         return _read(path, options, committed=True)
     request = _Request.of(build, interpreter, options)
     target = options.store.locks / f"{_slug(build.version)}-{request.digest[:16]}.lock"
-    if options.backend != "auto" and target.is_file():
+    if target.is_file():
         return _read(target, options, committed=False)
     with options.store.guard(f"lock-{target.stem}", cancel=cancel):
-        if options.backend == "auto" or not target.is_file():
+        if not target.is_file():
             _make(request, target, options, cancel)
     return _read(target, options, committed=False)
 

@@ -202,7 +202,7 @@ def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     urls = [*index.extra_index_urls, index.index_url or PYPI_SIMPLE_ENDPOINT]
-    if options.backend not in (DEFAULT_BACKEND, "auto"):
+    if options.backend != DEFAULT_BACKEND:
         urls.insert(0, str(backend_index_url(options.backend)))
 
     def ask(project: str) -> dict[str, KnownWheel]:
