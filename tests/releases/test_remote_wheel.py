@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -77,16 +77,13 @@ def test_a_wheel_that_is_not_torch_is_refused() -> None:
         torch_wheel_facts(server.file_url(wheel), session)
 
 
-def test_the_catalogue_has_the_commits_that_installed_releases_have() -> None:
-    """The rows were read from remote wheels; real interpreters confirm them where some are named."""
-    named = os.environ.get("BISECT_TORCH_TEST_PYTHONS")
-    if not named:
-        pytest.skip("BISECT_TORCH_TEST_PYTHONS names no interpreters")
+def test_the_catalogue_has_the_commits_that_installed_releases_have(real_torch: Mapping[str, Path]) -> None:
+    """The rows were read from remote wheels; real interpreters confirm them."""
     known = {release.version: release.git_commit for release in load_catalogue()}
-    found = [local_build(Path(item.partition("=")[2])) for item in named.split(",")]
-    assert {build.version: build.git_commit for build in found} == {
-        build.version: known[build.version] for build in found
-    }
+
+    found = {version: local_build(python).git_commit for version, python in real_torch.items()}
+
+    assert found == {version: known[version] for version in real_torch}
 
 
 @pytest.mark.slow
