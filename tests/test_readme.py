@@ -1,0 +1,85 @@
+"""What the README promises is true: its commands parse, its example runs, its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bisect_torch.cases import discover
+from bisect_torch.cli import main as program
+from bisect_torch.engine.executor import CellRequest, WorkerProcess
+from bisect_torch.environments import Store, clean_environment_variables, probe_interpreter, staged_package
+from bisect_torch.results import schema_table
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for block in blocks("console")
+    for line in block.splitlines()
+    if line.startswith("bisect-torch ")
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_is_one_that_the_program_takes(line: str) -> None:
+    own, _ = program.before_dashes(shlex.split(line)[1:])
+    parser, module = program._build_parser(program._chosen(own))
+
+    args, unknown = parser.parse_known_args(own)
+
+    assert unknown == []
+    assert module is not None
+    assert args.command_name == own[0]
+
+
+def test_the_column_table_is_that_of_the_schema() -> None:
+    block = README.partition("<!-- columns -->\n")[2].partition("<!-- /columns -->")[0]
+
+    assert block.strip() == schema_table().strip()
+
+
+def test_ci_runs_the_test_command_that_the_readme_gives() -> None:
+    line = next(line for block in blocks("console") for line in block.splitlines() if "[test]" in line)
+
+    assert "README.md" in (ROOT / ".ci" / "run").read_text(), "it reads the command from here"
+    assert line == 'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest'
+
+
+def test_the_example_is_a_case_file(tmp_path: Path) -> None:
+    example = tmp_path / "cases.py"
+    example.write_text(next(block for block in blocks("python") if "@case" in block))
+
+    (found,) = discover([example])
+
+    assert found.instances is not None
+    assert [instance.name for instance in found.instances] == [
+        *(f"bmm[dtype={dtype},batch={batch}]" for dtype in ("float32", "bfloat16") for batch in (16, 65552)),
+        "compiled",
+    ]
+
+
+@pytest.mark.real_torch
+def test_the_example_is_right_on_real_releases(tmp_path: Path, real_torch: Mapping[str, Path]) -> None:
+    example = tmp_path / "cases.py"
+    example.write_text(next(block for block in blocks("python") if "@case" in block))
+    staged = staged_package(Store.open(tmp_path / "store"))
+
+    for version, python in real_torch.items():
+        environment = probe_interpreter(python)
+        variables = clean_environment_variables(python)
+        with WorkerProcess.start(environment, staged, stage="eager", threads=None, env=variables) as worker:
+            for dtype in ("float32", "bfloat16"):
+                parameters = {"dtype": dtype, "batch": 16}
+                facts = worker.run(CellRequest(file=example, kind="case", case="bmm", parameters=parameters))
+                assert (version, facts["outcome"], facts["wrong_elements"]) == (version, "returned", 0)
