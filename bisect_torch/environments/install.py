@@ -22,6 +22,7 @@ from bisect_torch.environments.store import Store, remove_tree
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.shipped import tool_version
 
 Progress = Callable[[BuildProgress], None]
 
@@ -181,7 +182,7 @@ def _make(want: Wanted, progress: Progress, cancel: threading.Event | None) -> E
         answer = control.base(made / "bin" / "python", cancel=cancel)
         control.check_identity(want.build, answer)
         environment = _environment(want, made, answer)
-        stamp.write(environment, _tool_version())
+        stamp.write(environment, tool_version())
         os.rename(made, want.root)
     finally:
         # Whatever went wrong, nothing stays. But who interrupts does not want to wait until gigabytes are deleted: the
@@ -306,12 +307,3 @@ def remove(environment: Environment, store: Store) -> None:
         moved = store.tmp / f"{root.name}~removed-{time.monotonic_ns():x}"
         os.rename(root, moved)
         remove_tree(moved)
-
-
-def _tool_version() -> str:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version("bisect-torch")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -2,7 +2,7 @@
 
 from bisect_torch.results.journal import Journal, JournalContent
 from bisect_torch.results.key import cell_key
-from bisect_torch.results.results_file import ResultsFile, tool_version
+from bisect_torch.results.results_file import ResultsFile
 from bisect_torch.results.schema import COLUMNS, SCHEMA_VERSION, arrow_schema, schema_table
 
 __all__ = [
@@ -14,5 +14,4 @@ __all__ = [
     "arrow_schema",
     "cell_key",
     "schema_table",
-    "tool_version",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from bisect_torch.results.parquet import (
     write_whole,
 )
 from bisect_torch.results.schema import DEFAULTS, REQUIRED, SCHEMA_VERSION
+from bisect_torch.shipped import tool_version
 
 Identity = tuple[str, int, str]
 """Key, repeat and run: two records with the same are the same observation."""
@@ -174,14 +174,6 @@ class ResultsFile:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def tool_version() -> str:
-    """Version of bisect-torch, ``unknown`` when it runs from a folder that was not installed."""
-    try:
-        return importlib.metadata.version("bisect-torch")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _identity(observation: Observation) -> Identity:
