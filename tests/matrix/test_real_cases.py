@@ -81,7 +81,7 @@ def differences(data: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
     told = {
         (instance, finding["before"], finding["after"])
         for finding in data["findings"]
-        if finding["before"] is not None
+        if finding["kind"] not in ("always", "flaky")
         for instance in finding["instances"]
     }
     yield from (f"not told: {each}" for each in sorted(implied - told))
