@@ -20,7 +20,7 @@ def die() -> NoReturn:
 
 
 def before_moving(function: str, part: str) -> None:
-    """Die when ``os.rename`` or ``os.replace`` is about to put something into its place: all is written, none is used."""
+    """Die when ``os.rename`` or ``os.replace`` is about to put something that is written into its place."""
     move = getattr(os, function)
 
     def moving(source: Any, target: Any, **options: Any) -> None:

@@ -32,6 +32,16 @@ COLD = {
 }
 """Moments of making environments: nothing may be there already."""
 
+RARE = {
+    "before an answer of the index is kept",
+    "before a lock is kept",
+    "in half a staged package",
+    "when the worker is just started",
+    "before an expansion is kept",
+    "after a record",
+}
+"""Of two moments in one piece of work, the one that finds less."""
+
 
 @pytest.fixture(scope="module")
 def index() -> Iterator[FakeIndex]:
@@ -70,7 +80,9 @@ def _describe(processes: set[int]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(moment, marks=pytest.mark.slow if moment in RARE else ()) for moment in MOMENTS]
+)
 def test_killed_at_a_chosen_moment(moment: str, whole: Undisturbed, request: pytest.FixtureRequest) -> None:
     place: Place = request.getfixturevalue("cold" if moment in COLD else "warm")
     words = place.words()
