@@ -93,6 +93,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.output import drop_stdout
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
@@ -106,7 +107,13 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     findings = findings_of(request, result)
-    print_findings(findings, as_json=args.json)
+    try:
+        print_findings(findings, as_json=args.json)
+        sys.stdout.flush()
+    except OSError:
+        if not findings.interrupted:
+            raise
+        drop_stdout()  # SIGHUP: the terminal has gone
     return findings.exit_code
 
 

@@ -239,6 +239,35 @@ def test_ctrl_c_twice_ends_at_once(place: Place, index: FakeIndex) -> None:
     assert len(place.recorded()) == 1
 
 
+def test_a_terminal_that_goes_takes_nothing_with_it(place: Place, index: FakeIndex) -> None:
+    """The live screen, its last words and the report have nowhere to go any more; the results have."""
+    phase = PHASES["a cell running"]
+    index.add(*releases({"2.1.0": phase.body}))
+    place.tool.write("cases.py", phase.cases)
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        place.tool.run_words("cases.py", "--from", "2.1.0", "--jobs", "1"),
+        cwd=place.folder,
+        env={**place.variables, "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        assert eventually((place.folder / "log.here").exists, 60.0)
+        time.sleep(0.5)
+        assert b"cells" in terminal.read(2**16)
+
+    sent = time.monotonic()
+    process.send_signal(signal.SIGHUP)
+
+    assert process.wait(timeout=60) == 130
+    assert time.monotonic() - sent < time_limit()
+    assert len(place.rows()) == 1
+    assert eventually(lambda: place.alive() == set(), 1.0), place.alive()
+
+
 def test_nohup_holds_against_sighup(place: Place, index: FakeIndex) -> None:
     index.add(*releases({"2.1.0": SLOW_IMPORT.format(word="base").replace("300", "1")}))
     place.tool.write("cases.py", QUICK_THEN_HANGS)
