@@ -185,3 +185,25 @@ def test_killed_at_a_random_moment(number: int, dice: Dice) -> None:
 @pytest.mark.parametrize("number", range(20))
 def test_killed_at_20_random_moments(number: int, dice: Dice) -> None:
     dice.throw(number, 20)
+
+
+def test_one_of_two_runs_is_killed(cold: Place, whole: Undisturbed) -> None:
+    """The other goes on, with the store and the results file that they share; the next one clears up."""
+    with cold.start() as killed, cold.start() as other:
+        assert eventually(lambda: sum(cold.logged().values()) >= 3, 60.0)
+        killed.kill()
+        killed.wait()
+        recorded = cold.recorded()
+        stdout, stderr = other.communicate(timeout=120)
+    assert other.returncode == 1, stdout + stderr
+    check_nothing_survives(cold)
+    observed = {(key, repeat) for key, repeat, _ in cold.observed()}
+    assert observed == whole.rows.keys()
+    assert recorded.keys() <= observed
+    ran = sum(cold.logged().values())
+
+    again = cold.run()
+
+    assert again.code == 1, again.stderr
+    assert sum(cold.logged().values()) == ran
+    assert cold.left_over() == []
