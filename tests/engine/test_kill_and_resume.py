@@ -34,6 +34,7 @@ COLD = {
 """Moments of making environments: nothing may be there already."""
 
 RARE = {
+    "while checking an environment",
     "before an answer of the index is kept",
     "before a lock is kept",
     "in half a staged package",
