@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DIE_WITH_PARENT = (
-    "import ctypes,os,signal,sys;"
+    "import ctypes,fcntl,os,signal,sys;"
     "ctypes.CDLL(None).prctl(1,signal.SIGKILL,0,0,0);"
+    "f=int(sys.argv[2]);"
+    "f<0 or(fcntl.fcntl(f,fcntl.F_SETOWN,-os.getpgrp()),fcntl.fcntl(f,10,signal.SIGKILL),"  # 10: F_SETSIG
+    "fcntl.fcntl(f,fcntl.F_SETFL,os.O_ASYNC));"
     "os.getppid()==int(sys.argv[1]) or os._exit(1);"
-    "os.execvp(sys.argv[2],sys.argv[2:])"
+    "os.execvp(sys.argv[3],sys.argv[3:])"
 )
 
 
@@ -42,15 +45,19 @@ class Completed:
     timed_out: bool = False
 
 
-def with_parent(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
+def with_parent(argv: Sequence[str | os.PathLike[str]], *, lifeline: int = -1) -> list[str]:
     """The command line that runs ``argv`` and is killed when the thread that started it ends.
 
     The kernel's signal follows the spawning *thread*: start it from a thread that waits for the child.
+
+    Args:
+        lifeline: Read end of a pipe whose other end only the orchestrator has. When that goes, the kernel kills the
+            child's whole process group: what the child itself has started does not get the parent's signal.
     """
     words = [os.fspath(word) for word in argv]
     if not sys.platform.startswith("linux"):
         return words
-    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *words]
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), str(lifeline), *words]
 
 
 def run_process(
@@ -73,17 +80,37 @@ def run_process(
     Raises:
         OSError: The program cannot be started.
     """
-    child = subprocess.Popen(
-        with_parent(argv),
-        env=None if env is None else dict(env),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    lifeline, held = os.pipe()
+    try:
+        child = subprocess.Popen(
+            with_parent(argv, lifeline=lifeline),
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=(lifeline,),
+        )
+    except OSError:
+        os.close(held)
+        raise
+    finally:
+        os.close(lifeline)
+    try:
+        return _to_its_end(child, timeout_s, on_stderr_line, cancel)
+    finally:
+        os.close(held)
+
+
+def _to_its_end(
+    child: subprocess.Popen[str],
+    timeout_s: float | None,
+    on_stderr_line: Callable[[str], None] | None,
+    cancel: threading.Event | None,
+) -> Completed:
     stdout: list[str] = []
     stderr: list[str] = []
 

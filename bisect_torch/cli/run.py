@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ from bisect_torch.cli.releases import add_selection_arguments, selection
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
+    from bisect_torch.interruption import Interruption
     from bisect_torch.report.findings import Findings
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -80,6 +79,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Run, print what was found, and return the exit code: see the program's help."""
+    from bisect_torch.interruption import Interruption
+
+    interruption = Interruption()
+    with interruption.watched():
+        try:
+            return _command(args, interruption)
+        except KeyboardInterrupt:
+            from bisect_torch.cli.output import print_error
+
+            print_error("interrupted; what had finished is kept", hint=f"continue with: {_command_line()}")
+            return 130
+
+
+def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.output import drop_stdout
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
@@ -90,10 +104,16 @@ def command(args: argparse.Namespace) -> int:
         return 0
     if not args.quiet and request.plan.missing:
         sys.stderr.write("".join(f"{line}\n" for line in plan_lines))
-    with _signals_interrupt(), open_report(quiet=args.quiet) as observe:
-        result = Run(request, observe).execute()
+    with open_report(quiet=args.quiet) as observe:
+        result = Run(request, observe, interruption).execute()
     findings = findings_of(request, result)
-    print_findings(findings, as_json=args.json)
+    try:
+        print_findings(findings, as_json=args.json)
+        sys.stdout.flush()
+    except OSError:
+        if not findings.interrupted:
+            raise
+        drop_stdout()  # SIGHUP: the terminal has gone
     return findings.exit_code
 
 
@@ -156,8 +176,6 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
 
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
-    import shlex
-
     from bisect_torch.report.findings import Findings
 
     return Findings(
@@ -167,11 +185,17 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.results,
-        continue_with=shlex.join(["bisect-torch", *request.command_line]),
+        continue_with=_command_line(),
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
     )
+
+
+def _command_line() -> str:
+    import shlex
+
+    return shlex.join(["bisect-torch", *sys.argv[1:]])
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
@@ -234,19 +258,3 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
         "hints": list(plan.hints),
     }
     sys.stdout.write(json.dumps(described, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP stop a run as Ctrl-C does: with everything kept."""
-    import signal
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -137,12 +138,14 @@ class LocalExecutor:
         self._stopped.set()
         with self._lock:
             workers = list(self._workers)
+        # All at once: each may take its time.
         for worker in workers:
-            worker.kill()
+            threading.Thread(target=worker.kill, daemon=True).start()
         for _ in self._slots:
             self._waiting.put(None)
+        deadline = time.monotonic() + grace_s
         for slot in self._slots:
-            slot.join(timeout=grace_s / len(self._slots))
+            slot.join(timeout=max(0.0, deadline - time.monotonic()))
 
     def _slot(self) -> None:
         while True:
@@ -168,17 +171,20 @@ class LocalExecutor:
             stage=stage,
             threads=self._conditions.threads,
             env=self._conditions.environment_variables(environment),
+            on_start=self._on_start,
         )
-        with self._lock:
-            self._workers.add(worker)
-        if self._stopped.is_set():
-            worker.kill()
         try:
             yield worker
         finally:
             with self._lock:
                 self._workers.discard(worker)
             worker.close()
+
+    def _on_start(self, worker: WorkerProcess) -> None:
+        with self._lock:
+            self._workers.add(worker)
+        if self._stopped.is_set():
+            worker.kill()
 
     def _expand(self, file: CaseFile, environment: Environment) -> None:
         try:

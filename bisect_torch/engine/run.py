@@ -6,9 +6,11 @@ into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, t
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
+import os
 import queue
 import sys
 import threading
@@ -17,14 +19,14 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from bisect_torch import analysis, cases, environments
+from bisect_torch import analysis, cases, environments, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
-from bisect_torch.engine.worker_process import sweep_stale_folders
 from bisect_torch.errors import BisectTorchError, UsageError
+from bisect_torch.interruption import Interruption
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
 from bisect_torch.shipped import tool_version
 
@@ -61,10 +63,12 @@ class Run:
     Args:
         request: What is to be run.
         observer: Told what happens, always from the thread that calls ``execute``.
+        interruption: Watches the signals that end a run.
     """
 
-    def __init__(self, request: RunRequest, observer: events.Observer) -> None:
+    def __init__(self, request: RunRequest, observer: events.Observer, interruption: Interruption) -> None:
         self._request = request
+        self._interruption = interruption
         self._tell = observer
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
@@ -89,13 +93,14 @@ class Run:
     def execute(self) -> RunResult:
         """Run everything, write the results file, and return what was found.
 
-        Ctrl-C ends it within about two seconds with everything that finished kept.
+        Ctrl-C ends it within about two seconds with everything that finished kept; a second one ends it at once, with
+        KeyboardInterrupt.
 
         Raises:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
-        sweep_stale_folders()
+        temporary.sweep()
         self._read_known_instances()
         rows = self._rows()
         cells = self._ledger.cells(self._request.builds, rows)
@@ -109,26 +114,41 @@ class Run:
             self._tell(events.Note(problem))
         self._ledger.file.begin(self._manifest(ended=False))
         self._executor = LocalExecutor(self._request.jobs, self._conditions(), self._inbox.put)
-        finished = False
-        interrupted = False
+        finished = interrupted = False
         try:
             self._install([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
                 self._handle(self._inbox.get())
+            self._executor.close()
             finished = True
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            self._cancel.set()
-            if finished:
-                self._executor.close()
-            else:
-                self._executor.stop(_STOP_GRACE_S)
-            self._ledger.file.finish(self._manifest(ended=finished))
-        self._installer.join(timeout=_STOP_GRACE_S)
+            with self._interruption.held():
+                self._finish(finished)
+        interrupted = interrupted or self._interruption.came
         seconds = time.monotonic() - begin
         self._tell(events.RunFinished(interrupted, seconds))
         return self._result(interrupted, seconds)
+
+    def _finish(self, finished: bool) -> None:
+        """Stop what still runs, and write the results file."""
+        self._cancel.set()
+        deadline = time.monotonic() + _STOP_GRACE_S
+        if not finished:
+            self._executor.stop(_STOP_GRACE_S)
+            self._keep_what_ended()
+        self._ledger.file.finish(self._manifest(ended=finished))
+        if self._installing:
+            self._installer.join(timeout=max(0.0, deadline - time.monotonic()))
+
+    def _keep_what_ended(self) -> None:
+        """Record the cells that had ended before the stop, and that the loop had not come to yet."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                message = self._inbox.get_nowait()
+                if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
+                    self._record(message.run, message.task.environment, message.facts)
 
     def _conditions(self) -> Conditions:
         request = self._request
@@ -293,7 +313,10 @@ class Run:
         if message.error is not None:
             raise UsageError(f"{message.file.path}: {message.error}")
         item = next(item for item in self._request.discovered if item.file.path == message.file.path)
-        self._expansion_path(item).write_text(json.dumps(message.rows))
+        path = self._expansion_path(item)
+        made = path.with_name(f"{path.name}~{temporary.owner()}")
+        made.write_text(json.dumps(message.rows))
+        os.replace(made, path)  # whole or not at all: a later run believes what it finds
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard(item.file.path)

@@ -14,14 +14,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn
 
+from bisect_torch import temporary
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Environment, Isolation, Scalar
 from bisect_torch.worker import system
@@ -30,9 +30,6 @@ from bisect_torch.worker.protocol import VERSION, Decoder, ProtocolError, encode
 Stage = Literal["none", "eager", "compile"]
 
 _MARK = "BISECT_TORCH_WORKER"
-_FOLDER = "bt-"
-"""Begins the names of workers' folders: short, since Unix sockets that lie in them may have 107 characters."""
-
 _GRACE_S = 1.5
 _START_LIMIT_S = 600.0
 _KILLED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
@@ -132,6 +129,7 @@ class WorkerProcess:
         threads: int | None,
         env: Mapping[str, str],
         tmp: Path | None = None,
+        on_start: Callable[[WorkerProcess], None] = lambda worker: None,
     ) -> WorkerProcess:
         """Start a worker and wait until it has loaded its stage.
 
@@ -145,12 +143,13 @@ class WorkerProcess:
             threads: Number of threads of torch and the libraries below it; None leaves their own choice.
             env: The whole environment of the worker and its cells.
             tmp: Where temporary folders are made; the system's own place when None.
+            on_start: Called with the worker before it has loaded anything, so that it can be killed meanwhile.
 
         Raises:
             InfrastructureError: The interpreter cannot be started.
         """
         worker_id = secrets.token_hex(6)
-        base = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=tmp))
+        base = temporary.make_folder(tmp)
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
         first: Stage = "none" if stage == "none" else "eager"
@@ -175,16 +174,17 @@ class WorkerProcess:
         finally:
             theirs.close()
         worker = cls(process, ours, worker_id, base)
+        on_start(worker)
         worker._greet()
         if stage == "compile":
             worker.prepare("compile")
         return worker
 
     def _greet(self) -> None:
-        self._connection.settimeout(_START_LIMIT_S)
         try:
+            self._connection.settimeout(_START_LIMIT_S)
             hello = self._receive(bytes(16))
-        except (WorkerLostError, ProtocolError) as problem:
+        except (WorkerLostError, ProtocolError, OSError) as problem:
             self._failure = f"the worker did not start: {problem}"
             if self._process.poll() is None:
                 self._failure = f"the worker was not ready after {_START_LIMIT_S:.0f} s"
@@ -327,25 +327,3 @@ def _thread_variables(threads: int | None) -> dict[str, str]:
         return {}
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     return {name: str(threads) for name in names}
-
-
-def sweep_stale_folders(tmp: Path | None = None) -> None:
-    """Remove the temporary folders of workers whose orchestrator was killed.
-
-    Args:
-        tmp: Where they were made; the system's own place when None.
-    """
-    for folder in (tmp or Path(tempfile.gettempdir())).glob(f"{_FOLDER}*-*"):
-        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if owner.isdigit() and not _alive(int(owner)) and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's process
-    return True

@@ -12,6 +12,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from bisect_torch import temporary
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.environments.failures import EnvironmentBroken
 from bisect_torch.environments.options import DEFAULT_BACKEND
@@ -62,8 +63,11 @@ _answers: dict[tuple[str, ...], str | None] = {}
 
 
 def _capability(environment: Environment, name: str) -> str | None:
+    local = environment.backend == LOCAL
     try:
-        _run(environment.python, name, local=environment.backend == LOCAL, limit_s=CAPABILITY_LIMIT_S, cancel=None)
+        # What the compiler leaves there goes with it.
+        with temporary.folder() as folder:
+            _run(environment.python, name, local=local, limit_s=CAPABILITY_LIMIT_S, cancel=None, folder=folder)
     except EnvironmentBroken as broken:
         return broken.reason
     return None
@@ -113,12 +117,23 @@ def _public(version: str) -> str:
         return version.partition("+")[0]
 
 
-def _run(python: Path, name: str, *, local: bool, limit_s: float, cancel: threading.Event | None) -> dict[str, Any]:
+def _run(
+    python: Path,
+    name: str,
+    *,
+    local: bool,
+    limit_s: float,
+    cancel: threading.Event | None,
+    folder: Path | None = None,
+) -> dict[str, Any]:
     flags = ["-B"] if local else ["-I"]
+    variables = clean_environment_variables(python, user_site=local, write_bytecode=not local)
+    if folder is not None:
+        variables["TMPDIR"] = str(folder)
     try:
         completed = run_process(
             [python, *flags, PROGRAM, name],
-            env=clean_environment_variables(python, user_site=local, write_bytecode=not local),
+            env=variables,
             cwd=Path(os.sep),
             timeout_s=limit_s,
             cancel=cancel,

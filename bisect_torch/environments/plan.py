@@ -7,7 +7,6 @@ import platform
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from bisect_torch.releases.locks import Pin, parse_lock
 from bisect_torch.releases.pages import index_files
 from bisect_torch.releases.platforms import Target
 from bisect_torch.releases.sizes import KnownWheel, LockedWheel, known_wheels, lock_size, locked_wheels, wheels_of_index
+from bisect_torch.threads import map_in_threads
 
 ASSUMED_BYTES_PER_S = 25e6
 ASSUMED_S_PER_ENVIRONMENT = 15.0
@@ -107,8 +107,7 @@ def plan_environments(
     """
     options.store.sweep_leftovers()
     choices = pythons.choose(builds, options)
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        found = list(pool.map(lambda build: _plan_one(build, choices.get(build.name), options, cancel), builds))
+    found = map_in_threads(lambda build: _plan_one(build, choices.get(build.name), options, cancel), builds, threads=4)
     planned = tuple(one for one, _, _ in found)
     troubles = [one.trouble for one in planned if one.trouble is not None]
     if troubles and len(troubles) == len(planned):
@@ -215,9 +214,8 @@ def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str
         return found
 
     merged: dict[str, KnownWheel] = {}
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        for table in pool.map(ask, projects):
-            merged.update(table)
+    for table in map_in_threads(ask, projects, threads=8):
+        merged.update(table)
     return merged
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from bisect_torch.environments.store import Store, remove_tree
@@ -28,23 +26,23 @@ def staged_package(store: Store) -> Path:
     target = home / "bisect_torch"
     if _whole(target, sources):
         return target
-    if home.exists():
-        remove_tree(home)
-    made = Path(tempfile.mkdtemp(dir=store.staged, prefix="making-"))
+    name = f"staged-{home.name}"
+    with store.guard(name):
+        if not _whole(target, sources):  # else another run was quicker
+            _make(sources, store.new_tmp(name), home)
+    return target
+
+
+def _make(sources: dict[str, bytes], made: Path, home: Path) -> None:
     try:
         for relative, content in sources.items():
             path = made / "bisect_torch" / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        try:
-            os.rename(made, home)
-        except OSError:
-            # Another run was quicker: a folder that is not empty cannot be renamed onto.
-            if not _whole(target, sources):
-                raise
+        remove_tree(home)  # damaged, if it is there at all
+        os.rename(made, home)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return target
+        remove_tree(made)
 
 
 def _sources() -> dict[str, bytes]:

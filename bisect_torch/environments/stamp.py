@@ -14,12 +14,12 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.threads import map_in_threads
 
 STAMP_NAME = "bisect-torch.json"
 FORMAT = 1
@@ -231,10 +231,10 @@ def verify_shared(root: Path, others: Iterable[Path]) -> list[tuple[str, Change]
                     unknown.append((name, path, digest))
         except (OSError, ValueError, csv.Error):
             wrong.append((name, Change(os.path.relpath(info / "RECORD", root), "unreadable")))
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for (name, path, digest), actual in zip(unknown, pool.map(lambda row: _digest(row[1]), unknown), strict=True):
-            if actual != digest.removeprefix("sha256=").rstrip("="):
-                wrong.append((name, Change(os.path.relpath(path, root), "changed")))
+    digests = map_in_threads(lambda row: _digest(row[1]), unknown, threads=os.cpu_count() or 1)
+    for (name, path, digest), actual in zip(unknown, digests, strict=True):
+        if actual != digest.removeprefix("sha256=").rstrip("="):
+            wrong.append((name, Change(os.path.relpath(path, root), "changed")))
     return wrong
 
 

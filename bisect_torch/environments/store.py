@@ -15,6 +15,7 @@ from pathlib import Path
 
 import filelock
 
+from bisect_torch import temporary
 from bisect_torch.errors import InfrastructureError, Interrupted
 
 STORE_VARIABLE = "BISECT_TORCH_STORE"
@@ -159,6 +160,9 @@ class Store:
                 lock.release()
         for folder in sorted(self.quarantine.iterdir()):
             remove_tree(folder)
+        for path in (*self.index_cache.glob("*~*"), *self.expansions.glob("*~*")):
+            if temporary.is_gone(path.name.rpartition("~")[2].partition("-")[0]):
+                path.unlink(missing_ok=True)
         self.sweep_downloads()
 
     def sweep_downloads(self) -> None:
@@ -196,7 +200,7 @@ class Store:
 def remove_tree(folder: Path) -> None:
     """Remove a folder (or file) that may hold read-only files and folders. Links are removed, not followed.
 
-    Nothing happens when it is gone.
+    Nothing happens when it is gone, and another run may remove it at the same time.
 
     Removing a file needs a writable folder, not a writable file; the mode of a file may be shared through a hard link,
     so it is left alone.
@@ -204,10 +208,16 @@ def remove_tree(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
         return
-    for parent, folders, _ in os.walk(folder):
-        for name in folders:
-            path = os.path.join(parent, name)
-            if not os.path.islink(path):
-                os.chmod(path, stat.S_IRWXU)
-    os.chmod(folder, stat.S_IRWXU)
-    shutil.rmtree(folder)
+    while True:
+        try:
+            for parent, folders, _ in os.walk(folder):
+                for name in folders:
+                    path = os.path.join(parent, name)
+                    if not os.path.islink(path):
+                        os.chmod(path, stat.S_IRWXU)
+            os.chmod(folder, stat.S_IRWXU)
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            if os.path.lexists(folder):
+                continue  # something in it has gone meanwhile
+        return

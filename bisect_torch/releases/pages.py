@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -27,6 +27,7 @@ from pypi_simple import (
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+from bisect_torch import temporary
 from bisect_torch.errors import InfrastructureError, UsageError
 
 _CACHE_SECONDS = 600
@@ -222,7 +223,9 @@ def _write_cache(path: Path, files: Iterable[IndexFile]) -> None:
     # A full or read-only disk costs the cache, not the answer.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(rows, stream)
-        os.replace(name, path)
+        made = path.with_name(f"{path.name}~{temporary.owner()}-{threading.get_native_id()}")
+        try:
+            made.write_text(json.dumps(rows), encoding="utf-8")
+            os.replace(made, path)
+        finally:
+            made.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tempfile
@@ -136,6 +137,8 @@ def _array(values: list[Any], name: str) -> pa.Array:
 def write_whole(path: Path, observations: Sequence[Observation], metadata: Metadata, tool_version: str) -> None:
     """Write a results file so that at every moment either the old or the new one is there, whole.
 
+    One writer at a time: the caller holds the journal.
+
     Raises:
         InfrastructureError: It cannot be written. The old file is untouched.
     """
@@ -148,6 +151,7 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
         }
     )
     temporary: str | None = None
+    _remove_leftovers(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
@@ -165,6 +169,12 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """What killed writers left half written. Nobody else writes: see :meth:`ResultsFile.finish`."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        left.unlink(missing_ok=True)
 
 
 def _mode(path: Path) -> int:

@@ -29,6 +29,7 @@ EXIT_LIMIT_S = 30.0
 
 _STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
+_DEBUGGER_LIMIT_S = 10.0
 _READ_BYTES = 2**20
 _MESSAGE_BYTES = 2**14
 _buffer = bytearray(_READ_BYTES)  # one for all cells: a new one each time costs a page fault for every 4 KiB
@@ -272,7 +273,7 @@ class Watch:
         _, self._ending.status = os.waitpid(self._child.pid, 0)
 
     def _stacks(self) -> str:
-        native = native_stack(self._child.pid) if self._limits.native_stack else thread_states(self._child.pid)
+        native = self._native_stack() if self._limits.native_stack else thread_states(self._child.pid)
         if self._ending.started:  # without its handler the request would kill it
             system.kill(self._child.pid, system.STACK_SIGNAL)
             deadline = time.monotonic() + _STACK_WAIT_S
@@ -285,6 +286,13 @@ class Watch:
                 time.sleep(0.05)
         python = system.read_file(self._child.stack_file)
         return "\n".join(part.rstrip() for part in (python, native) if part)[: 64 * 1024]
+
+    def _native_stack(self) -> str:
+        """A debugger takes seconds: should the orchestrator go meanwhile, that is not waited for."""
+        text = native_stack(self._child.pid, lambda: system.peer_has_gone(self._requests))
+        if system.peer_has_gone(self._requests):
+            self._orchestrator_gone()
+        return text
 
     def _finish(self) -> None:
         if not self._ending.timed_out and self._ending.over_memory is None:
@@ -328,23 +336,32 @@ def thread_states(process: int, most: int = 32) -> str:
     return "\n".join(lines)
 
 
-def native_stack(process: int) -> str:
-    """The native stack of every thread where gdb is present, else what the kernel says."""
+def native_stack(process: int, give_up: Callable[[], bool] = lambda: False) -> str:
+    """The native stack of every thread where gdb is present, else what the kernel says.
+
+    Args:
+        give_up: Asked ten times a second; ends it.
+    """
     gdb = shutil.which("gdb")
     if gdb is None:
         return thread_states(process)
     command = [gdb, "-nx", "-batch", "-p", str(process), "-ex", "thread apply all backtrace 24"]
+    deadline = time.monotonic() + _DEBUGGER_LIMIT_S
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=10,
-            check=False,
+        debugger = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return thread_states(process)
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    text = None
+    while text is None:
+        try:
+            text, _ = debugger.communicate(timeout=0.1)
+        except subprocess.TimeoutExpired:
+            if give_up() or time.monotonic() > deadline:
+                debugger.kill()
+                debugger.communicate()
+                return thread_states(process)
+    lines = text.decode("utf-8", "replace").splitlines()
     kept = [line for line in lines if line.startswith(("#", "Thread "))]
     return "\n".join(kept) or thread_states(process)

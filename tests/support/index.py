@@ -94,6 +94,7 @@ class FakeIndex:
         self.generic_html = generic_html
         self.ranges = ranges
         self.requests: list[Request] = []
+        self.begun: list[str] = []
         self._wheels: dict[str, Wheel] = {}
         self._faults: list[tuple[str, Fault]] = []
         self._lock = threading.Lock()
@@ -141,6 +142,11 @@ class FakeIndex:
         """The requests so far whose path matches the shell pattern."""
         with self._lock:
             return [request for request in self.requests if fnmatch.fnmatch(request.path, pattern)]
+
+    def asked(self, pattern: str) -> list[str]:
+        """Paths that match the shell pattern and were asked for, also those that are not answered yet."""
+        with self._lock:
+            return [path for path in self.begun if fnmatch.fnmatch(path, pattern)]
 
     def start(self) -> FakeIndex:
         index = self
@@ -269,6 +275,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self, *, send_body: bool) -> None:
         path = self.path.partition("?")[0]
+        with self.owner._lock:
+            self.owner.begun.append(path)
         fault = self.owner._next_fault(path) or Fault()
         time.sleep(fault.delay_s)
         answer = self.owner._answer(path, self.headers.get("Accept") or "")

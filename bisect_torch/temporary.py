@@ -1,0 +1,101 @@
+"""Temporary folders and files of this process, named so that a later one can tell whether their owner still lives."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_PREFIX = "bt-"
+"""Begins the names of folders: short, since Unix sockets that lie in them may have 107 characters."""
+
+
+@functools.cache
+def owner() -> str:
+    """This process as part of a file's name: ``PID.START``.
+
+    The number alone would not do: it is given again, in a container often to the very next run.
+    """
+    return f"{os.getpid()}.{_started(os.getpid())}"
+
+
+def is_gone(text: str) -> bool:
+    """Whether the process that called itself ``text`` by :func:`owner` has ended. Other text names no process."""
+    pid, _, started = text.partition(".")
+    if not pid.isdigit():
+        return False
+    return not _alive(int(pid)) or (bool(started) and started != _started(int(pid)))
+
+
+def make_folder(parent: Path | None = None) -> Path:
+    """A new folder of this process.
+
+    Args:
+        parent: The system's own place when None.
+    """
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}-", dir=parent))
+
+
+@contextlib.contextmanager
+def folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder of this process, removed at the end."""
+    made = make_folder(parent)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def sweep(parent: Path | None = None) -> None:
+    """Remove the folders whose process was killed.
+
+    Args:
+        parent: Where they were made; the system's own place when None.
+    """
+    for each in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*-*"):
+        if is_gone(each.name.removeprefix(_PREFIX).partition("-")[0]) and _is_ours(each):
+            _make_writable(each)
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:  # another run was quicker
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+
+
+def _make_writable(top: Path) -> None:
+    """A case may have taken away the right to write in what it left."""
+    for parent, folders, _ in os.walk(top):
+        for name in folders:
+            path = os.path.join(parent, name)
+            with contextlib.suppress(OSError):  # another run is quicker
+                if not os.path.islink(path):
+                    os.chmod(path, stat.S_IRWXU)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's process
+    return True
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; nothing where that is not told."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    # The command's name stands in parentheses and may hold anything, parentheses too.
+    return text.rpartition(")")[2].split()[19]
