@@ -63,6 +63,8 @@ def _hint(verdict: Verdict, reason: str) -> str:
         return "run the same command again: only what is missing runs"
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
         return f"--with {missing[1].partition('.')[0]}"
+    if verdict is Verdict.BROKEN and "changed during the run" in reason:
+        return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and "compiler" in reason:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
     if verdict is Verdict.UNINSTALLABLE:
