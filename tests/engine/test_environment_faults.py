@@ -78,6 +78,11 @@ def writable(path: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def no_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+
+
 # --- damage between two runs
 
 
@@ -340,7 +345,7 @@ def check_broken(answer: Answer, reason: str, rows: tuple[str, ...] = COMPILE_RO
 
 
 def test_without_a_compiler_just_what_compiles_is_broken(compiling: Tool) -> None:
-    answer = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=programs(compiling), CXX="")
+    answer = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=programs(compiling))
 
     check_broken(answer, "compile: no C++ compiler")
     assert {each["hint"] for each in answer.data["unjudged"]} == {
@@ -348,14 +353,14 @@ def test_without_a_compiler_just_what_compiles_is_broken(compiling: Tool) -> Non
     }
 
     path = programs(compiling, **{"g++": "exit 0"})
-    again = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=path, CXX="")
+    again = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=path)
     assert all(again.verdicts(row) == ["ok", "ok"] for row in (*COMPILE_ROWS, *OTHER_ROWS))
 
 
 def test_with_a_compiler_that_fails_just_what_compiles_is_broken(compiling: Tool) -> None:
     path = programs(compiling, **{"g++": "echo 'g++: fatal error: no cc1plus'; exit 1"})
 
-    answer = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=path, CXX="")
+    answer = compiling.run(*FILES, "--from", "2.1.0", "--json", PATH=path)
 
     check_broken(answer, "compile: the C++ compiler g++ fails: g++: fatal error: no cc1plus")
 
@@ -363,14 +368,14 @@ def test_with_a_compiler_that_fails_just_what_compiles_is_broken(compiling: Tool
 def test_a_missing_setuptools_is_no_regression(compiling: Tool) -> None:
     """In a local interpreter, since no environment of ours lacks it; beside a release where all is well."""
     path = programs(compiling, **{"g++": "exit 0"})
-    compiling.run(*FILES, "--from", "2.1.0", PATH=path, CXX="")
+    compiling.run(*FILES, "--from", "2.1.0", PATH=path)
     python = site(compiling, "2.2.0").parents[2] / "bin" / "python"
     lacking = compiling.folder / "lacking"
     shutil.copytree(python.parent.parent, lacking, symlinks=True)
     for each in lacking.glob("lib/python*/site-packages/setuptools*"):
         shutil.rmtree(each)
 
-    answer = compiling.run(*FILES, "--versions", f"2.1.0,{lacking / 'bin' / 'python'}", "--json", PATH=path, CXX="")
+    answer = compiling.run(*FILES, "--versions", f"2.1.0,{lacking / 'bin' / 'python'}", "--json", PATH=path)
 
     for row in COMPILE_ROWS:
         assert answer.verdicts(row) == ["ok", "broken"], row
@@ -406,5 +411,28 @@ def test_a_damaged_real_torch_is_broken_and_its_neighbour_is_not(
 
     answer = tool.run("plain.py", "--versions", f"{builds},{real_torch['2.14.0']}", "--json")
 
+    for copy in copies.values():
+        shutil.rmtree(copy)
     assert answer.verdicts("plain") == ["broken", "broken", "broken", "ok"]
     assert answer.data["findings"] == []
+
+
+REAL_COMPILING = COMPILING.replace("torch.compile(abs)(1)", "torch.compile(torch.relu)(torch.ones(2))")
+
+
+@pytest.mark.real_torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "reason"), [(None, "no C++ compiler"), ("exit 1", "C++ compiler")])
+def test_without_a_working_compiler_just_what_compiles_is_broken_on_real_torch(
+    make_tool: MakeTool, real_torch: Mapping[str, Path], script: str | None, reason: str
+) -> None:
+    tool = make_tool({"2.1.0": ""})
+    tool.write("cases.py", REAL_COMPILING)
+    tool.write("compiles.py", "import torch\n@torch.compile\ndef f(x): return x + 1\nf(torch.ones(2))\n")
+    tool.write("imports.py", "import torch.utils.cpp_extension\n")
+    path = programs(tool, **({"g++": script} if script else {}))
+    builds = ",".join(str(python) for python in real_torch.values())
+
+    answer = tool.run(*FILES, "--versions", builds, "--json", PATH=path)
+
+    check_broken(answer, reason)
