@@ -397,6 +397,8 @@ class Point:
         counts: Signature to number of repeats that gave it.
         processes: Number of different worker processes among the judged repeats.
         own_process: Whether one of them was an interpreter of its own with full teardown.
+        in_forks: What all forks of a worker answered, where it differs from the answer of all interpreters of their
+            own: the latter counts, since ``python file.py`` is one. None where they do not differ.
         elapsed_s: Median.
         rel_error: Largest.
         digests: Distinct output digests, sorted.
@@ -408,6 +410,7 @@ class Point:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     processes: int = 0
     own_process: bool = False
+    in_forks: str | None = None
     elapsed_s: float | None = None
     rel_error: float | None = None
     digests: tuple[str, ...] = ()

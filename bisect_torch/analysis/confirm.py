@@ -95,7 +95,8 @@ def wanted_repeats(
     - Both ends of every transition: three worker processes, the last of them an interpreter of its own with full
       teardown.
     - The first and the last judged build of every series: once in an interpreter of its own.
-    - A cell that was right in forks and crashed at the exit of an interpreter of its own: one more of those.
+    - A cell that gave one answer in forks and another in an interpreter of its own: more of those, until one differs
+      or enough agree.
     - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
       where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
       convincing false series: each build shows one of its answers by chance.
@@ -120,15 +121,15 @@ def _needs(row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings:
     ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
     edges = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
     most = flaky_repeats(len(builds), settings.false_transition)
-    flaky = [build for build, point in points.items() if point.flaky and not cells[build].exit_crash_to_confirm]
+    flaky = [build for build, point in points.items() if point.flaky and not cells[build].own_to_confirm]
     if 2 * len(flaky) > len(points):
         most *= 2
     for build, point in points.items():
         cell = cells[build]
         if _exhausted(cell, settings, most):
             continue
-        if cell.exit_crash_to_confirm:
-            yield _Need(row, build, cell, 0, 1, "it crashed at the exit of an interpreter of its own", 1)
+        if cell.own_to_confirm:
+            yield _Need(row, build, cell, 0, cell.own_to_confirm, "an interpreter of its own gave another answer", 1)
         elif point.flaky:
             continue
         elif build in ends and (missing := _missing_at_end(point)) != (0, 0):

@@ -17,8 +17,11 @@ _WORST_FIRST = (
     Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM, Verdict.ERROR, Verdict.WRONG, Verdict.OK,
     Verdict.BROKEN, Verdict.UNINSTALLABLE, Verdict.SKIP, Verdict.INFRA, Verdict.UNDECIDABLE,
 )  # fmt: skip
-_AT_EXIT = frozenset({Verdict.CRASH, Verdict.TIMEOUT})
-_OWN_PROCESS_TO_TELL = 2
+OWN_TO_TELL = 3
+"""Interpreters of their own that must agree before their answer counts against that of all forks: as many as any end of
+a transition needs. A case that gives one answer with probability p and another with q = 1 - p then passes for one that
+does not depend on chance with a probability of at most pq(p**2 + q**2) <= 1/8; three processes that agree by chance,
+which any end may be, have p**3 + q**3 >= 1/4."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,21 @@ class Cell:
         return any(o.isolation == Isolation.FORK.value for o, _ in self.repeats)
 
     @property
-    def exit_crash_to_confirm(self) -> bool:
-        """Right in forks, and the only interpreter with full teardown crashed at its exit: one more of those tells."""
-        crash = _exit_crash(self.judged)
-        return crash is not None and len(_own(self.judged)) < _OWN_PROCESS_TO_TELL
+    def own_to_confirm(self) -> int:
+        """How many more interpreters of their own are wanted, where so far they all differ from all forks alike."""
+        differs = _own_answer(self.judged) is not None
+        return max(0, OWN_TO_TELL - len(_own(self.judged))) if differs else 0
 
     def point(self, build: str) -> Point:
         judged = self.judged
         counts = Counter(judgement.signature for _, judgement in judged)
         undecided = [judgement for _, judgement in self.repeats if judgement.verdict is Verdict.UNDECIDABLE]
-        exit_crash = _exit_crash(judged)
+        own_answer = _own_answer(judged)
         flaky = len(counts) > 1
-        if exit_crash is not None and not self.exit_crash_to_confirm:
-            judgement, flaky = exit_crash, False
+        in_forks = None
+        if own_answer is not None and not self.own_to_confirm:
+            judgement, flaky = own_answer, False
+            in_forks = next(j.signature for o, j in judged if o.isolation != Isolation.PROCESS.value)
         elif undecided and not flaky:
             judgement = undecided[0]
         else:
@@ -64,6 +69,7 @@ class Cell:
             counts=dict(sorted(counts.items())),
             processes=len({o.worker for o, _ in judged}),
             own_process=bool(_own(judged)),
+            in_forks=in_forks,
             elapsed_s=statistics.median(elapsed) if elapsed else None,
             rel_error=max(errors) if errors else None,
             digests=tuple(sorted({o.digest for o, _ in judged if o.digest is not None})),
@@ -74,15 +80,18 @@ def _own(judged: Sequence[tuple[Observation, Judgement]]) -> list[Judgement]:
     return [judgement for o, judgement in judged if o.isolation == Isolation.PROCESS.value]
 
 
-def _exit_crash(judged: Sequence[tuple[Observation, Judgement]]) -> Judgement | None:
-    """The crash or hang at exit of every interpreter with full teardown, where every fork gave one other answer."""
-    own = [(o, j) for o, j in judged if o.isolation == Isolation.PROCESS.value]
+def _own_answer(judged: Sequence[tuple[Observation, Judgement]]) -> Judgement | None:
+    """What every interpreter of its own answered, where every fork gave one other answer.
+
+    That is no chance but the isolation: a fork that leaves at once hides a crash at exit, and a worker that has loaded
+    the compiler has names in torch that a plain ``import torch`` lacks. An interpreter of its own is what
+    ``python file.py`` is, so its answer is the one that counts.
+    """
+    own = _own(judged)
     forked = {j.signature for o, j in judged if o.isolation != Isolation.PROCESS.value}
-    if not own or len(forked) != 1 or len({j.signature for _, j in own}) != 1:
+    if not own or len(forked) != 1 or len({j.signature for j in own}) != 1 or own[0].signature in forked:
         return None
-    if any(j.verdict not in _AT_EXIT or o.phase != "exit" for o, j in own) or own[0][1].signature in forked:
-        return None
-    return own[0][1]
+    return own[0]
 
 
 def build_series(

@@ -84,14 +84,14 @@ def read_cases(path: Path, module: ast.Module) -> Reading:
     cases: list[Declared] = []
     dynamic = False
     uses = sum(names.is_case(node) for node in ast.walk(module) if isinstance(node, ast.expr))
-    for function, conditional in _functions(module.body):
+    for function, repeated in _functions(module.body):
         for decorator in function.decorator_list:
             call = decorator if isinstance(decorator, ast.Call) else None
             if names.is_case(call.func if call else decorator):
                 uses -= 1
                 found, sure = _declared(path, function, decorator, known)
                 cases.append(found)
-                dynamic |= not sure or conditional
+                dynamic |= not sure or repeated
     dynamic |= uses > 0  # case() called as a function, or handed on
     if not cases and not dynamic:
         raise UsageError(f"{path}:{names.line}: imports case but declares no case", hint="put @case above a function")
@@ -141,17 +141,22 @@ def dotted(node: ast.AST) -> str | None:
     return None
 
 
-def _functions(body: list[ast.stmt], conditional: bool = False) -> Iterator[tuple[_Function, bool]]:
-    """Functions at module level, and whether they stand in a branch or loop."""
+def _functions(body: list[ast.stmt], repeated: bool = False) -> Iterator[tuple[_Function, bool]]:
+    """Functions at module level, and whether they stand in a loop.
+
+    Those in branches count as well: on a build that does not take the branch the case does not apply. To ask one build
+    which cases there are would lose those that only others declare.
+    """
     for statement in body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield statement, conditional
+            yield statement, repeated
             continue
+        looping = repeated or isinstance(statement, (ast.For, ast.While))
         for field in ("body", "orelse", "finalbody"):
             if not isinstance(statement, ast.ClassDef):
-                yield from _functions(getattr(statement, field, []), conditional=True)
+                yield from _functions(getattr(statement, field, []), looping)
         for handler in getattr(statement, "handlers", []):
-            yield from _functions(handler.body, conditional=True)
+            yield from _functions(handler.body, looping)
 
 
 def _declared(path: Path, function: _Function, decorator: ast.expr, known: dict[str, Any]) -> tuple[Declared, bool]:

@@ -13,10 +13,21 @@ from bisect_torch import analysis, cases, results
 from bisect_torch.engine import host
 from bisect_torch.engine.plan import CellRun, Place, natural_isolation, why_not
 from bisect_torch.engine.request import RunRequest
-from bisect_torch.model import Build, Environment, Instance, Isolation, Judgement, Observation, Outcome, Series
+from bisect_torch.model import (
+    Build,
+    BuildKind,
+    Environment,
+    Instance,
+    Isolation,
+    Judgement,
+    Observation,
+    Outcome,
+    Series,
+    Verdict,
+)
 
-_SAYS_NOTHING = frozenset({Outcome.LOST.value, Outcome.ENVIRONMENT_BROKEN.value, Outcome.NOT_INSTALLED.value})
-"""Outcomes that say nothing about the build: a later run tries such a cell again."""
+_SAYS_NOTHING = frozenset({Verdict.INFRA, Verdict.BROKEN, Verdict.UNINSTALLABLE})
+"""Verdicts that say nothing about the build: a later run tries such a cell again. By then there may be a compiler."""
 
 
 class Ledger:
@@ -41,6 +52,8 @@ class Ledger:
             for planned in request.plan.environments
             if (environment := planned.present or self._described(planned.build, planned.lock_hash, planned.python))
         }
+        self._present = {planned.build.name for planned in request.plan.environments if planned.present}
+        self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
         self._file_names = _display_names([item.file.path for item in request.discovered], request.working_directory)
@@ -114,12 +127,21 @@ class Ledger:
         for cell in cells:
             known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
             for observation in known:
-                if observation.outcome not in _SAYS_NOTHING:
+                verdict = analysis.judge(observation).verdict
+                if verdict not in _SAYS_NOTHING and not (verdict.bad and self._unproven(cell.build, observation)):
                     # The same cell may have been recorded under another path: in this run it has this run's names.
                     observation = dataclasses.replace(observation, case_file=self._row(cell)[0])
                     self._observations.setdefault(cell.place, {})[observation.repeat] = observation
                     kept.append((cell, observation))
         return kept
+
+    def _unproven(self, build: Build, observation: Observation) -> bool:
+        """Whether the run never came to see that the environment was still whole when it had blamed the build.
+
+        A run sweeps at its end. If it did not come to that, an environment that is as it was made tells the same.
+        """
+        whole = build.kind is BuildKind.LOCAL or build.name in self._present
+        return not whole and observation.run_id in self._cut_off
 
     def first_pass(self, cells: Iterable[CellRun]) -> list[CellRun]:
         """The repeats of these cells that every run begins with and that are not known yet."""
@@ -146,6 +168,13 @@ class Ledger:
         self.file.append(observation)
         self._observations.setdefault(run.place, {})[run.repeat] = observation
         return observation, analysis.judge(observation)
+
+    def distrust(self, run: CellRun, reason: str) -> None:
+        """Take back what a cell said: its environment was broken. What was seen is kept, and no longer judged."""
+        seen = self._observations[run.place][run.repeat]
+        observation = dataclasses.replace(seen, outcome=Outcome.ENVIRONMENT_BROKEN.value, reason=reason)
+        self.file.append(observation)
+        self._observations[run.place][run.repeat] = observation
 
     def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
         case = run.instance.case

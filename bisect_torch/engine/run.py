@@ -25,6 +25,7 @@ from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
+from bisect_torch.engine.resweep import Resweep
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
@@ -80,6 +81,7 @@ class Run:
         self._instances: dict[Path, tuple[Instance, ...]] = {}
         self._environments: dict[str, Environment] = {}
         self._failures: list[_Failed] = []
+        self._resweep = Resweep()
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
         self._expanding: set[Path] = set()
@@ -167,6 +169,7 @@ class Run:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
         if self._installing or self._pending or self._expanding:
             return False
+        self._distrust_changed_environments()
         failed = {failure.build.name for failure in self._failures}
         wanted = [run for run in self._ledger.confirmations(CONFIRMING_S) if run.build.name not in failed]
         if not wanted:
@@ -181,6 +184,17 @@ class Run:
             self._tell(events.Confirming(len(wanted), "ends of transitions and of series, in other processes"))
             self._submit(wanted)
         return False
+
+    def _distrust_changed_environments(self) -> None:
+        """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
+        while found := self._resweep.changed(self._ledger.series(self._rows())):
+            for name, (what, runs) in found.items():
+                # Should more be wanted of this build, it is made anew.
+                build = self._environments.pop(name).build
+                reason = f"the environment changed during the run: {what}"
+                self._tell(events.BuildProgress(build, "failed", message=reason))
+                for run in runs:
+                    self._ledger.distrust(run, reason)
 
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.BuildProgress):
@@ -258,6 +272,7 @@ class Run:
     def _on_ready(self, message: _Ready) -> None:
         environment = message.environment
         self._environments[message.build.name] = environment
+        self._resweep.watch(environment)
         self._tell(message)
         lock = self._planned[message.build.name].lock
         packages = "".join(f"{name}=={version}\n" for name, version in sorted(environment.packages.items()))
@@ -367,6 +382,7 @@ class Run:
             self._submit([run])
             return
         self._record(run, message.task.environment, message.facts)
+        self._resweep.ran(run)
 
     def _record(self, run: plan.CellRun, environment: Environment | None, facts: Mapping[str, object]) -> None:
         observation, judgement = self._ledger.record(run, environment, facts)

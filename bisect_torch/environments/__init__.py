@@ -6,6 +6,7 @@ from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable
 from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.seal import Seal, changed_since, seal
 from bisect_torch.environments.staged import staged_package
 from bisect_torch.environments.store import Store
 from bisect_torch.environments.variables import clean_environment_variables
@@ -16,8 +17,10 @@ __all__ = [
     "EnvironmentPlan",
     "NotInstallable",
     "PlannedEnvironment",
+    "Seal",
     "Store",
     "capability",
+    "changed_since",
     "clean_environment_variables",
     "ensure",
     "list_environments",
@@ -26,5 +29,6 @@ __all__ = [
     "redact",
     "remove",
     "resolve_backend",
+    "seal",
     "staged_package",
 ]

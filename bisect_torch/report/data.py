@@ -23,7 +23,8 @@ def as_data(findings: Findings) -> dict[str, object]:
             ``python``, ``cuda``, ``backend``, ``lock_hash``, which are null where no environment was made.
         series: ``case_file``, ``case``, ``instance``, ``device`` and ``cells``: build name to null (not run) or
             ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts`` (signature to
-            number), ``processes``, ``own_process``, ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
+            number), ``processes``, ``own_process``, ``in_forks`` (the signature of all forks where all interpreters
+            of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
         findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``.
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
         unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
@@ -100,6 +101,7 @@ def _point(point: Point) -> dict[str, object]:
         "counts": dict(point.counts),
         "processes": point.processes,
         "own_process": point.own_process,
+        "in_forks": point.in_forks,
         "elapsed_s": point.elapsed_s,
         "rel_error": _number(point.rel_error),
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bisect_torch.model import Series, Transition, TransitionKind, Verdict
+from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
@@ -159,6 +159,14 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
     if first.between:
         yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group)
+    yield from _isolation(point for each in group for point in (each.before, each.after))
+
+
+def _isolation(points: Iterable[Point]) -> Iterable[tuple[str, str]]:
+    """A note where forks of a worker that had everything loaded answered otherwise than ``python file.py`` would."""
+    words = dict.fromkeys(f"{clean(point.in_forks)} on {clean(point.build)}" for point in points if point.in_forks)
+    if words:
+        yield "in forks of a worker", f"{listed(list(words), most=4)}; an interpreter of its own is what counts"
 
 
 def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:
@@ -169,12 +177,17 @@ def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str,
 
 
 def _confidence(group: Sequence[Transition]) -> str:
-    before = min(each.before.processes for each in group)
-    after = min(each.after.processes for each in group)
+    before = min(_agreeing(each.before) for each in group)
+    after = min(_agreeing(each.after) for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
+
+
+def _agreeing(point: Point) -> int:
+    """Processes that gave the answer that counts."""
+    return min(point.processes, point.counts.get(point.judgement.signature, point.processes))
 
 
 def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
@@ -238,7 +251,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     return Sentence(
         kind="always",
         text=f"{subject(series, findings)} {what} in {every}, {span}.",
-        evidence=(("seen", what_seen),) if what_seen else (),
+        evidence=(*([("seen", what_seen)] if what_seen else []), *_isolation(judged)),
         instances=tuple(each.instance for each in series),
         before=judged[0].build,
         after=judged[-1].build,

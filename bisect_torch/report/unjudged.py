@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bisect_torch.model import Verdict
+from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
 
@@ -40,6 +40,10 @@ class Unjudged:
 
 def unjudged(findings: Findings) -> list[Unjudged]:
     """One entry for each verdict and reason, those with the most cells first."""
+
+    def local(names: Sequence[str]) -> bool:
+        return all(build.kind is BuildKind.LOCAL for build in findings.builds if build.name in names)
+
     places: dict[tuple[Verdict, str], list[str]] = {}
     for series in findings.series:
         for point in series.points:
@@ -47,7 +51,9 @@ def unjudged(findings: Findings) -> list[Unjudged]:
                 key = (point.judgement.verdict, point.judgement.reason)
                 places.setdefault(key, []).append(point.build)
     found = [
-        Unjudged(verdict, reason, len(names), _in_order(names, findings.build_names), _hint(verdict, reason))
+        Unjudged(
+            verdict, reason, len(names), _in_order(names, findings.build_names), _hint(verdict, reason, local(names))
+        )
         for (verdict, reason), names in places.items()
     ]
     return sorted(found, key=lambda each: -each.cells)
@@ -58,11 +64,19 @@ def _in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in order if name in wanted)
 
 
-def _hint(verdict: Verdict, reason: str) -> str:
+def _hint(verdict: Verdict, reason: str, local: bool) -> str:
+    """What to do about it.
+
+    Args:
+        local: It concerns none but local interpreters, into which the tool installs nothing.
+    """
     if verdict is Verdict.INFRA:
         return "run the same command again: only what is missing runs"
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
-        return f"--with {missing[1].partition('.')[0]}"
+        module = missing[1].partition(".")[0]
+        return f"install {module} in that interpreter's environment" if local else f"--with {module}"
+    if verdict is Verdict.BROKEN and "changed during the run" in reason:
+        return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and "compiler" in reason:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
     if verdict is Verdict.UNINSTALLABLE:

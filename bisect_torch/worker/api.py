@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CaseDefinition",
     "DeclarationError",
+    "NoCaseError",
     "Skip",
     "case",
     "check",
@@ -62,6 +63,10 @@ class Skip(BaseException):
 def skip(reason: str) -> NoReturn:
     """End the case: it does not apply here (no such device, too little memory, other hardware)."""
     raise Skip(str(reason))
+
+
+class NoCaseError(DeclarationError):
+    """A case file declares no case on this build: all of them stand in branches that it does not take."""
 
 
 class CaseDefinition(NamedTuple):
@@ -154,7 +159,7 @@ def load_case_file(path: Union[str, "os.PathLike[str]"]) -> List[CaseDefinition]
     module = _import_file(name, full)
     found = [_as_bound(definition, module) for definition in _declared if definition.function.__module__ == name]
     if not found:
-        raise DeclarationError(f"{base} declares no case")
+        raise NoCaseError(f"{base} declares no case")
     names = [definition.name for definition in found]
     for definition in found:
         if names.count(definition.name) > 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -54,17 +55,29 @@ def main(arguments: List[str]) -> int:
     return 0
 
 
-def one_line(error: BaseException) -> str:
-    """``Type: first line of the message`` of the innermost cause."""
-    seen = 0
-    while seen < 20:
+def innermost(error: BaseException) -> BaseException:
+    """The first cause of a wrapped exception."""
+    for _ in range(20):
         cause = getattr(error, "inner_exception", None) or error.__cause__
         if not isinstance(cause, BaseException):
             break
         error = cause
-        seen += 1
+    return error
+
+
+def one_line(error: BaseException) -> str:
+    """``Type: first line of the message`` of the innermost cause."""
+    error = innermost(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "{}: {}".format(type(error).__name__, lines[0][:400]) if lines else type(error).__name__
+
+
+def what_failed(error: subprocess.CalledProcessError) -> str:
+    """What the compiler complained about, without its long command line in folders that differ each time."""
+    said = error.output or error.stderr or b""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    lines = [line.strip() for line in text.splitlines() if "error" in line.lower()]
+    return "the C++ compiler {} fails{}".format(compiler(), ": " + lines[0][:200] if lines else "")
 
 
 def import_torch() -> Any:
@@ -161,7 +174,11 @@ def compiled() -> Dict[str, Any]:
         raise
     except Exception as error:
         if "InvalidCxxCompiler" in type(error).__name__ or "No working C++ compiler" in str(error):
-            raise ControlFailed("absent", "no C++ compiler") from error
+            reason = "no working C++ compiler: {} is there, and torch cannot use it".format(compiler())
+            raise ControlFailed("absent", reason) from error
+        cause = innermost(error)
+        if isinstance(cause, subprocess.CalledProcessError):
+            raise ControlFailed("failed", what_failed(cause)) from error
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)

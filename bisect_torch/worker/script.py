@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO, Type, Union
 
-from bisect_torch.worker import cell, outcome, preload
+from bisect_torch.worker import api, cell, outcome, preload
 from bisect_torch.worker.origin import Places
 
 _SETS_VARIABLES = re.compile(rb"\benviron\b|\bputenv\b")
@@ -45,13 +45,17 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict
         send({"event": "ready"})
         with _noted_warnings(noted):
             exec(code, namespace)
-        facts["outcome"] = "returned"
+        facts.update(api.collected_facts(), outcome="returned")
+    except api.Skip as skip:
+        facts.update(outcome="skipped", reason=skip.reason)
     except SystemExit as left:
+        facts.update(api.collected_facts())
         facts.update(outcome.facts_of(left, path))
         status = outcome.exit_status(left)
         if left.code is not None and not isinstance(left.code, int):
             print(left.code, file=sys.stderr)
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
+        facts.update(api.collected_facts())
         facts.update(outcome.facts_of(raised, path))
         _print(raised, path)
         status = 1

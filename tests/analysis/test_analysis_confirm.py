@@ -137,6 +137,27 @@ def test_a_case_that_crashes_at_exit_everywhere_is_seen_to_do_so() -> None:
     assert transitions(series) == []
 
 
+def test_an_own_interpreter_that_differs_from_the_forks_is_asked_until_it_is_clear() -> None:
+    first = [observe("ok", build, isolation="fork") for build in BUILDS[:2]]
+    odd = observe("api_absent", BUILDS[1], 1, isolation="process")
+    wanted = [w for w in wanted_repeats([*first, odd], BUILDS[:2]) if w.build == BUILDS[1]]
+    assert [(w.repeat, w.isolation) for w in wanted] == [(2, Isolation.PROCESS), (3, Isolation.PROCESS)]
+    other = observe("ok", BUILDS[1], 2, isolation="process")
+    assert [w for w in wanted_repeats([*first, odd, other], BUILDS[:2]) if w.build == BUILDS[1]] == []
+
+
+def test_a_name_that_only_warm_workers_have_is_absent_everywhere() -> None:
+    """The truth is what ``python file.py`` says, on the builds between the edges too."""
+
+    def give(wanted: Wanted) -> Observation:
+        there = wanted.isolation is Isolation.FORK or wanted.build >= "2.4.0"
+        return run(wanted, "ok" if there else "api_absent")
+
+    (series,) = build_series(confirm(give, BUILDS), BUILDS)
+    assert signatures(series) == ["error:AttributeError"] * 4 + ["ok"] * 2
+    assert [(each.kind.value, each.after.build) for each in transitions(series)] == [("appeared", "2.4.0")]
+
+
 def test_once_a_cell_is_flaky_the_others_are_repeated_until_they_are_too_or_enough() -> None:
     def give(wanted: Wanted) -> Observation:
         steady = wanted.build in BUILDS[:4]

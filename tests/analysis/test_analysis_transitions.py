@@ -251,22 +251,24 @@ def test_rows_may_be_given_and_then_appear_without_observations_too() -> None:
     assert [(row.instance, signatures(row)) for row in found] == [("unseen", [None]), ("case", ["ok"])]
 
 
-def at_exit(repeat: int) -> Observation:
-    return observe("crash:SIGSEGV", repeat=repeat, isolation="process", phase="exit")
-
-
-def test_a_crash_at_the_exit_of_every_own_interpreter_is_a_crash_and_not_flaky() -> None:
-    forks = [observe("ok", repeat=0), observe("ok", repeat=1)]
-    once = only([*forks, at_exit(2)])
-    assert once is not None
-    assert once.flaky  # one alone may be chance
-    twice = only([*forks, at_exit(2), at_exit(3)])
-    assert twice is not None
-    assert not twice.flaky
-    assert twice.judgement.signature == "crash:SIGSEGV"
-    mixed = only([*forks, at_exit(2), observe("ok", repeat=3, isolation="process")])
-    assert mixed is not None
-    assert mixed.flaky
+@pytest.mark.parametrize("other", ["crash:SIGSEGV", "api_absent", "wrong", "timeout"])
+def test_what_every_own_interpreter_says_counts_against_what_every_fork_says(other: str) -> None:
+    """A crash at exit that forks hide; a name in torch that only a worker with the compiler loaded has."""
+    answers = [observe("ok", repeat=0), observe("ok", repeat=1)]
+    for repeat in (2, 3, 4):
+        answers.append(observe(other, repeat=repeat, isolation="process"))
+        found = only(answers)
+        assert found is not None
+        assert found.flaky == (repeat < 4)  # three by chance are as unlikely as any end of a transition
+    assert found.judgement == judge(answers[-1])
+    assert found.in_forks == "ok"
+    assert found.solid
+    for repeat, isolation in ((5, "process"), (6, "fork")):
+        word = "ok" if isolation == "process" else other
+        mixed = only([*answers, observe(word, repeat=repeat, isolation=isolation)])
+        assert mixed is not None
+        assert mixed.flaky
+        assert mixed.in_forks is None
 
 
 def test_an_undecidable_repeat_makes_no_solid_point() -> None:
@@ -300,14 +302,26 @@ def test_the_order_of_different_repeats_does_not_matter(order: list[int], each: 
     assert (first.judgement.signature, first.flaky, first.counts) == (then.judgement.signature, then.flaky, then.counts)
 
 
-@given(st.lists(words, min_size=1, max_size=6))
-@settings(max_examples=50)
-def test_a_point_is_flaky_exactly_when_judged_repeats_have_several_signatures(each: list[str]) -> None:
-    observations = [observe(word, repeat=number) for number, word in enumerate(each)]
-    judgements = [judge(observation) for observation in observations]
+@given(st.lists(st.tuples(words, st.sampled_from(["fork", "process"])), min_size=1, max_size=8))
+@settings(max_examples=200)
+def test_a_point_is_flaky_when_judged_repeats_differ_unless_the_isolation_tells_them_apart(
+    each: list[tuple[str, str]],
+) -> None:
+    observations = [observe(word, repeat=n, isolation=isolation) for n, (word, isolation) in enumerate(each)]
+    said = {"fork": set[str](), "process": set[str]()}
+    own = 0
+    for (_, isolation), observation in zip(each, observations, strict=True):
+        judgement = judge(observation)
+        if judgement.verdict.judged:
+            said[isolation].add(judgement.signature)
+            own += isolation == "process"
+    told_apart = len(said["fork"]) == len(said["process"]) == 1 and own >= 3
     found = only(observations)
     assert found is not None
-    assert found.flaky == (len({j.signature for j in judgements if j.verdict.judged}) > 1)
+    assert found.flaky == (len(said["fork"] | said["process"]) > 1 and not told_apart)
+    if told_apart:
+        assert {found.judgement.signature} == said["process"]
+    assert (found.in_forks is not None) == (told_apart and said["fork"] != said["process"])
 
 
 # --- folding

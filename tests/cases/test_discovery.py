@@ -206,7 +206,7 @@ def test_reading_and_running_a_file_give_the_same_instances(tmp_path: Path, real
 
 def test_an_empty_expansion_is_a_usage_error(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
-    path.write_text(HEAD + "if False:\n    @case\n    def f(): ...\n")
+    path.write_text(HEAD + "for _ in ():\n    @case\n    def f(): ...\n")
     (found,) = cases.discover([path])
     assert found.instances is None
     with pytest.raises(UsageError, match=r"x.py:1: declares no case"):

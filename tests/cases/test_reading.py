@@ -42,6 +42,8 @@ def names(folder: Path, text: str) -> list[str] | None:
         ("ALL: list = [1]\n@case(n=[*ALL, 2])\ndef f(n): pass\n", ["f[n=1]", "f[n=2]"]),
         ("@case(n=[1])\ndef f(n, *, device, other=3): pass\n", ["f[n=1]"]),
         ("@case(n=[1])\ndef f(**everything): pass\n", ["f[n=1]"]),
+        ("if hasattr(torch, 'x'):\n    @case(n=[1])\n    def f(n): pass\n", ["f[n=1]"]),
+        ("try:\n    import x\nexcept ImportError:\n    pass\nelse:\n    @case\n    def f(): pass\n", ["f"]),
         ("@torch.no_grad()\n@case\ndef f(): pass\n@case\n@torch.no_grad()\ndef g(): pass\n", ["f", "g"]),
     ],
 )  # fmt: skip
@@ -61,7 +63,7 @@ def test_literal_parameters_are_expanded_by_reading(tmp_path: Path, text: str, e
         "for N in (1, 2): pass\n@case(n=[N])\ndef f(n): pass\n",
         "def change():\n    global N\n    N = 5\nN = 1\nchange()\n@case(n=[N])\ndef f(n): pass\n",
         "OPTIONS = dict(n=[1])\n@case(**OPTIONS)\ndef f(n): pass\n",
-        "if hasattr(torch, 'x'):\n    @case\n    def f(): pass\n",
+        "for _ in range(torch.get_num_threads()):\n    @case\n    def f(): pass\n",
         "def f(n): pass\nfor wanted in (1, 2):\n    case(n=[wanted])(f)\n",
         "@case(timeout=torch.get_num_threads())\ndef f(): pass\n",
         "@case(n=[9**9**9])\ndef f(n): pass\n",

@@ -154,6 +154,12 @@ def is_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@case
+def kills_its_worker() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(1000)
+
+
 @case(seconds=[1.0])
 def takes_a_while(seconds: float) -> None:
     end = time.monotonic() + seconds

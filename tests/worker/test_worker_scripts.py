@@ -204,6 +204,14 @@ def test_a_torch_that_cannot_be_imported_is_a_broken_environment(
         assert reason in str(facts["reason"])
 
 
+def test_a_case_that_is_not_declared_on_this_build_is_skipped(worker: WorkerProcess, tmp_path: Path) -> None:
+    """Also when it is the file's only one."""
+    head = "import torch\nfrom bisect_torch import case\nif hasattr(torch, 'new'):\n    @case\n    def f(): pass\n"
+    for more in ("", "@case\ndef g(): pass\n"):
+        facts = worker.run(CellRequest(script(tmp_path, head + more), "case", "f"))
+        assert (facts["outcome"], facts["reason"]) == ("skipped", "the case file does not declare it on this build")
+
+
 def test_the_second_stage_serves_and_goes_back(start: StartWorker, tmp_path: Path) -> None:
     path = script(tmp_path, "import os\nfrom bisect_torch import case\n@case\ndef f(): print(os.getppid())\n")
     worker = start()
