@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from bisect_torch.cli import output
+from bisect_torch.cli.words import before_dashes
 from bisect_torch.errors import BisectTorchError, UsageError
 
 PROGRAM = "bisect-torch"
@@ -83,14 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.print_unexpected(error, debug=debug)
 
 
-def before_dashes(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """The words before the first ``--``, and those after it (None when there is none)."""
-    if "--" not in words:
-        return list(words), None
-    place = list(words).index("--")
-    return list(words[:place]), list(words[place + 1 :])
-
-
 def _dispatch(words: Sequence[str]) -> int:
     own, command_words = before_dashes(words)
     chosen = _chosen(own)
@@ -105,6 +98,8 @@ def _dispatch(words: Sequence[str]) -> int:
         return 0
     if command_words is not None and not chosen[3]:
         raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
+    if command_words is not None and not command_words:
+        raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
     args.command_words = command_words
     args.debug = getattr(args, "debug", False)
     return int(module.command(args))

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from bisect_torch.cli.arguments import backend, comma_list
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -38,11 +40,19 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--versions",
         action="append",
+        type=comma_list,
         default=[],
         metavar="LIST",
         help="builds by name, separated by commas: versions, or paths of Python interpreters",
     )
-    group.add_argument("--exclude", action="append", default=[], metavar="LIST", help="versions that do not take part")
+    group.add_argument(
+        "--exclude",
+        action="append",
+        type=comma_list,
+        default=[],
+        metavar="LIST",
+        help="versions that do not take part",
+    )
     group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
 
 
@@ -57,6 +67,7 @@ def add_index_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--offline", action="store_true", help="ask no server; use the catalogue and local folders")
     group.add_argument(
         "--torch-backend",
+        type=backend,
         default="pypi",
         metavar="NAME",
         help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, xpu, …",
@@ -70,8 +81,8 @@ def selection(args: argparse.Namespace) -> Selection:
     return Selection(
         first=args.first,
         last=args.last,
-        versions=_split(args.versions),
-        exclude=_split(args.exclude),
+        versions=_joined(args.versions),
+        exclude=_joined(args.exclude),
         minor_only=args.minor_only,
     )
 
@@ -125,8 +136,8 @@ def _cache_folder() -> Path:
     return (Path(store) if store else platformdirs.user_data_path("bisect-torch")) / "index-cache"
 
 
-def _split(lists: list[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for text in lists for name in text.split(",") if name.strip())
+def _joined(lists: list[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
 def _row(build: Build, release: Release | None, args: argparse.Namespace) -> dict[str, object]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import comma_list, positive, size
+from bisect_torch.cli.arguments import devices, positive, size
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_selection_arguments, selection
+from bisect_torch.cli.words import before_dashes
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
@@ -60,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="of a cell; loading torch and its compiler does not count (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=comma_list, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+        "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
     )
     running.add_argument("--threads", type=positive(int), metavar="N", help="of torch (default: its own choice)")
     running.add_argument("--isolation", choices=("fork", "process"), help="how cells run (default: fork where safe)")
@@ -89,7 +90,12 @@ def command(args: argparse.Namespace) -> int:
         _print_plan(request, plan_lines, as_json=args.json)
         return 0
     if not args.quiet and request.plan.missing:
-        sys.stderr.write("".join(f"{line}\n" for line in plan_lines))
+        from bisect_torch.report.terminal import print_lines, width_for
+        from bisect_torch.report.text import wrap
+
+        width = width_for(sys.stderr)
+        wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
+        print_lines([((line, ""),) for line in wrapped], sys.stderr)
     with _signals_interrupt(), open_report(quiet=args.quiet) as observe:
         result = Run(request, observe).execute()
     findings = findings_of(request, result)
@@ -113,6 +119,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
     from bisect_torch.results import ResultsFile
 
     discovered = discover(args)
+    _refuse_empty_choice(discovered, args.select)
     ResultsFile.open(args.output).close()
     options = environment_options(args)
     builds = choose_builds(
@@ -154,6 +161,23 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     return cases.discover(files, command=words, bad_if_output=args.bad_if_output)
 
 
+def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
+    """An expression that cannot be read, or fits nothing, ends the run here where every instance is known by now."""
+    from bisect_torch import cases
+    from bisect_torch.errors import UsageError
+
+    if expression is None:
+        return
+    known = [instance for item in discovered for instance in item.instances or ()]
+    if cases.matching(known, expression) or any(item.instances is None for item in discovered):
+        return
+    names = list(dict.fromkeys(instance.case.name for instance in known))
+    raise UsageError(
+        f"-k {expression!r} fits none of {len(known)} instances",
+        hint=f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}",
+    )
+
+
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     import shlex
@@ -167,11 +191,18 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.results,
-        continue_with=shlex.join(["bisect-torch", *request.command_line]),
+        continue_with=shlex.join(["bisect-torch", *_without_fresh(request.command_line)]),
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
     )
+
+
+def _without_fresh(words: tuple[str, ...]) -> list[str]:
+    """The command line that goes on: it must not begin anew."""
+    own, command_words = before_dashes(words)
+    kept = [word for word in own if word != "--fresh"]
+    return kept if command_words is None else [*kept, "--", *command_words]
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
@@ -190,13 +221,16 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
 
 
 def _plan_lines(request: RunRequest) -> list[str]:
+    from bisect_torch.report.text import bytes_words, plural
+
     plan = request.plan
     there = sum(planned.present is not None for planned in plan.environments)
-    lines = [f"{len(request.builds)} builds: {there} environments are there, {len(plan.missing)} have to be made"]
+    are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
+    lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.missing:
         lines.append(
-            f"to download {plan.download_bytes / 1e9:.1f} GB, on disk {plan.disk_bytes / 1e9:.1f} GB more of "
-            f"{plan.free_bytes / 1e9:.0f} GB free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more of "
+            f"{bytes_words(plan.free_bytes)} free; about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
@@ -206,10 +240,12 @@ def _plan_lines(request: RunRequest) -> list[str]:
 
 def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None:
     if not as_json:
+        from bisect_torch.report.text import plural
+
         instances = sum(len(item.instances or ()) for item in request.discovered)
         unread = sum(item.instances is None for item in request.discovered)
-        more = f" and those of {unread} files that torch must expand" if unread else ""
-        lines = [*lines, f"would run {instances} instances{more} on each build"]
+        more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
+        lines = [*lines, f"would run {plural(instances, 'instance')}{more} on each build"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return
     import json

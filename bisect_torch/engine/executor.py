@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bisect_torch.engine.events import Loading
 from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
@@ -52,7 +53,7 @@ class SlotFailed:
     error: BaseException
 
 
-Message = CellDone | CellBegan | Expanded | SlotFailed
+Message = CellDone | CellBegan | Expanded | Loading | SlotFailed
 
 
 @dataclass(frozen=True)
@@ -161,13 +162,14 @@ class LocalExecutor:
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
-        worker = WorkerProcess.start(
-            environment,
-            self._conditions.staged,
-            stage=stage,
-            threads=self._conditions.threads,
-            env=self._conditions.environment_variables(environment),
-        )
+        with self._loading(environment, "torch") if stage != "none" else contextlib.nullcontext():
+            worker = WorkerProcess.start(
+                environment,
+                self._conditions.staged,
+                stage=stage,
+                threads=self._conditions.threads,
+                env=self._conditions.environment_variables(environment),
+            )
         with self._lock:
             self._workers.add(worker)
         if self._stopped.is_set():
@@ -179,9 +181,22 @@ class LocalExecutor:
                 self._workers.discard(worker)
             worker.close()
 
+    @contextlib.contextmanager
+    def _loading(self, environment: Environment, what: str) -> Iterator[None]:
+        """Say what keeps the slot of this thread from running cells."""
+        slot = threading.get_ident()
+        self._deliver(Loading(environment.build, what, slot))
+        try:
+            yield
+        finally:
+            self._deliver(Loading(environment.build, what, slot, ended=True))
+
     def _expand(self, file: CaseFile, environment: Environment) -> None:
         try:
-            with self._worker(environment, "eager") as worker:
+            with (
+                self._worker(environment, "eager") as worker,
+                self._loading(environment, f"the cases of {file.path.name}"),
+            ):
                 rows = tuple(worker.expand(file.path))
         except BisectTorchError as error:
             self._deliver(Expanded(file, environment, (), error.message))
@@ -208,7 +223,8 @@ class LocalExecutor:
             facts = self._refusal(task.environment, run)
             if facts is None:
                 if task.forked and not compiled and needs_compile(run.instance.case):
-                    worker.prepare("compile")
+                    with self._loading(task.environment, "the compiler stack"):
+                        worker.prepare("compile")
                     compiled = True
                 with self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
                     self._deliver(CellBegan(run))

@@ -142,7 +142,9 @@ def _folder_index(project: str, place: str) -> tuple[IndexFile, ...] | None:
     """An index that is a folder with one sub-folder per project, each with an index.html."""
     root = local_path(place)
     if not root.is_dir():
-        raise InfrastructureError(f"the index folder {root} does not exist")
+        raise UsageError(
+            f"the index folder {root} does not exist", hint="an address begins with https://; a folder must be there"
+        )
     page = root / project / "index.html"
     if not page.is_file():
         return None

@@ -54,8 +54,8 @@ def test_the_whole_text_at_80_columns():
         "  runs)\n"
         "\n"
         "9 cells in 1 min 1 s: 6 ok, 1 wrong, 1 infra, 1 not run\n"
-        "results: out/results.parquet\n"
-        "continue with: bisect-torch run c.py\n"
+        "results: out/results.parquet  (pandas, polars and DuckDB open it)\n"
+        "the same command runs only what is new; --fresh runs all again\n"
     )
 
 
