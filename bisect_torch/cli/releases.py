@@ -17,12 +17,23 @@ if TYPE_CHECKING:
     from bisect_torch.releases.selection import Selection
 
 
+_EXAMPLES = """\
+examples:
+  bisect-torch releases
+  bisect-torch releases --from 2.9.0 --python 3.12
+  bisect-torch releases --torch-backend cpu --json
+"""
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     """Declare the command."""
     parser = subparsers.add_parser(
         "releases",
+        usage="%(prog)s [OPTIONS]",
         help="list the torch builds that exist for this platform",
-        description="List the torch builds that exist for this platform, with what is known about each.",
+        description="List the torch builds that exist for this platform, with what is known about each: day, Pythons, "
+        "CUDA, commit, size of torch and of all that is downloaded with it, and whether a lock ships with the tool.",
+        epilog=_EXAMPLES,
     )
     add_selection_arguments(parser)
     add_index_arguments(parser)
@@ -70,7 +81,7 @@ def add_index_arguments(parser: argparse.ArgumentParser) -> None:
         type=backend,
         default="pypi",
         metavar="NAME",
-        help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, xpu, …",
+        help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, xpu",
     )
 
 

@@ -25,13 +25,16 @@ MEMORY_SHARE = 0.9
 
 _EXAMPLES = """\
 examples:
-  bisect-torch run                                        the shipped cases on every release since 2.4.1
-  bisect-torch run repro.py --from 2.6.0 --to 2.9.1       a script
-  bisect-torch run cases.py -k "bmm and not float64" --versions 2.8.0,2.9.1,/opt/venv/bin/python
+  bisect-torch run --dry-run                          how much would be downloaded, and stop
+  bisect-torch run                                    the shipped cases on every release since 2.4.1
+  bisect-torch run repro.py --from 2.6.0 --to 2.9.1   a script: an exception or exit code not 0 is bad
+  bisect-torch run cases.py -k "bmm and not float64"  some cases of a file
+  bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
 
-Results are kept: the same line again runs only what is missing. --dry-run says what would be downloaded and stops.
+Results are kept: the same line again runs only what is missing.
+exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 """
 
 
@@ -39,18 +42,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``run`` command."""
     parser = subparsers.add_parser(
         "run",
+        usage="%(prog)s [OPTIONS] [FILE ...]\n       %(prog)s [OPTIONS] -- COMMAND ARGS...",
         help="run cases on every release and say what changed where",
-        description="Run case files, scripts or a command (after --) in an isolated, locked environment of each "
-        "release, and say in which release something changed.",
+        description="Run case files, scripts or a command in an isolated, locked environment of each release, and say "
+        "in which release something changed. Environments are made once and kept.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts or folders of them; none: shipped ones"
+        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts, folders (default: the shipped cases)"
     )
     add_selection_arguments(parser)
     running = parser.add_argument_group("running")
-    running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only instances whose name matches")
+    running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
     running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
     running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
     running.add_argument(
@@ -58,19 +61,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=positive(float),
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="of a cell; loading torch and its compiler does not count (default %(default)g)",
+        help="for one cell, without loading torch and its compiler (default %(default)g)",
     )
     running.add_argument(
         "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
     )
-    running.add_argument("--threads", type=positive(int), metavar="N", help="of torch (default: its own choice)")
-    running.add_argument("--isolation", choices=("fork", "process"), help="how cells run (default: fork where safe)")
-    running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases; scripts are never seeded")
+    running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
+    running.add_argument(
+        "--isolation",
+        choices=("fork", "process"),
+        help="of cells (default: fork where safe)",
+    )
+    running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
     results = parser.add_argument_group("results")
     results.add_argument(
-        "-o", "--output", type=Path, default=Path("results.parquet"), metavar="FILE", help="default %(default)s"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results.parquet"),
+        metavar="FILE",
+        help="default %(default)s",
     )
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")

@@ -83,8 +83,12 @@ def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     if good:
         what = "instance is" if good == 1 else "instances are"
         yield f"{good:,} {what} ok in every build that was judged."
+    compared = any(
+        sum(point is not None and point.judgement.verdict.judged for point in each.points) > 1
+        for each in findings.series
+    )
     changed = any(sentence.kind not in ("flaky", "always") for sentence in found)
-    if not changed and findings.series and len(findings.builds) > 1:
+    if compared and not changed and not findings.interrupted:
         yield "Nothing changed between these builds."
 
 
