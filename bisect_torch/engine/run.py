@@ -174,8 +174,10 @@ class Run:
 
     def _why_confirm(self) -> str:
         found = sum(len(analysis.transitions(each)) for each in self._ledger.series(self._rows()))
-        ends = {0: "", 1: "both ends of 1 transition, and "}.get(found, f"the ends of {found} transitions, and ")
-        return f"{ends}the first and last build of each row, again in new processes"
+        if not found:
+            return "the first and last build of every row, again in new processes"
+        ends = "both ends of 1 transition" if found == 1 else f"the ends of {found} transitions"
+        return f"{ends} and of every row, again in new processes"
 
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.Loading):

@@ -199,9 +199,7 @@ def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str
     index = effective_options(options.index)
     if index.offline or not projects:
         return {}
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
-    urls = [*index.extra_index_urls, index.index_url or PYPI_SIMPLE_ENDPOINT]
+    urls = [*index.extra_index_urls, index.index_url]
     if options.backend not in (DEFAULT_BACKEND, "auto"):
         urls.insert(0, str(backend_index_url(options.backend)))
 
