@@ -108,7 +108,7 @@ def command(args: argparse.Namespace) -> int:
         width = width_for(sys.stderr)
         wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
         print_lines([((line, ""),) for line in wrapped], sys.stderr)
-    with _signals_interrupt(), open_report(quiet=args.quiet) as observe:
+    with signals_interrupt(), open_report(quiet=args.quiet) as observe:
         result = Run(request, observe).execute()
     findings = findings_of(request, result)
     print_findings(findings, as_json=args.json)
@@ -285,14 +285,24 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
 
 
 @contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP stop a run as Ctrl-C does: with everything kept."""
+def signals_interrupt() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP stop a run with everything kept.
+
+    That takes up to two seconds, and a second Ctrl-C, from impatience, must not cut it short: it is ignored.
+    A third one is meant.
+    """
     import signal
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    seen = 0
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def interrupt(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen != 2:
+            raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
