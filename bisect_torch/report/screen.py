@@ -64,7 +64,8 @@ def _now(progress: RunProgress, width: int, now: float) -> list[Line]:
     for number, each in enumerate(activities):
         for_s = f" {int(now - each.began)} s" if now - each.began >= 2 else ""
         text = f"{clean(each.build)} {shorten(clean(each.what), max(12, width // 2 - 14))}{for_s}"
-        if words and used + width_of(text) + 14 > width:
+        rest = 10 if number + 1 < len(activities) else 0  # room for how many more there are
+        if words and 2 + used + width_of(text) + rest > width:
             words.append(f"{len(activities) - number} more")
             break
         words.append(text)

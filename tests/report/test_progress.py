@@ -214,6 +214,19 @@ def test_the_screen_says_what_runs_and_for_how_long():
     assert "  2.5.0 quick\n" in shown(progress, clock, 80)
 
 
+def test_what_does_not_fit_on_the_line_of_what_runs_is_counted():
+    progress = RunProgress(clock := Clock())
+    progress.apply(planned([instance("f")], BUILDS[:4]))
+    for number, each in enumerate(BUILDS[:2]):
+        progress.apply(Loading(each, "the compiler stack", number))
+    assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack\n" in shown(progress, clock, 80)
+    for number, each in enumerate(BUILDS[2:4], start=2):
+        progress.apply(Loading(each, "the compiler stack", number))
+    assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack, 2 more\n" in shown(
+        progress, clock, 80
+    )
+
+
 def test_with_more_rows_than_lines_a_calm_case_takes_one():
     progress = RunProgress(Clock())
     instances = [instance(name, n=number) for name in ("f", "g", "h") for number in range(20)]
