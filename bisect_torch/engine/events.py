@@ -75,7 +75,7 @@ class Loading:
     """A worker that runs cells is being made ready, which can take longer than all its cells.
 
     Args:
-        what: ``torch``, ``the compiler stack``, ``the cases of x.py``.
+        what: ``loading torch``, ``checking that compile works``, ``reading the cases of x.py``.
         slot: Which of the places that run cells.
         ended: It has been loaded, or has failed.
     """

@@ -162,7 +162,7 @@ class LocalExecutor:
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
-        with self._loading(environment, "torch") if stage != "none" else contextlib.nullcontext():
+        with self._loading(environment, "loading torch") if stage != "none" else contextlib.nullcontext():
             worker = WorkerProcess.start(
                 environment,
                 self._conditions.staged,
@@ -195,7 +195,7 @@ class LocalExecutor:
         try:
             with (
                 self._worker(environment, "eager") as worker,
-                self._loading(environment, f"the cases of {file.path.name}"),
+                self._loading(environment, f"reading the cases of {file.path.name}"),
             ):
                 rows = tuple(worker.expand(file.path))
         except BisectTorchError as error:
@@ -223,7 +223,7 @@ class LocalExecutor:
             facts = self._refusal(task.environment, run)
             if facts is None:
                 if task.forked and not compiled and needs_compile(run.instance.case):
-                    with self._loading(task.environment, "the compiler stack"):
+                    with self._loading(task.environment, "loading the compiler stack"):
                         worker.prepare("compile")
                     compiled = True
                 with self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
@@ -244,16 +244,20 @@ class LocalExecutor:
         device = run.device.partition(":")[0]
         needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
         for name in ([] if device == "cpu" else [device]) + needed:
-            reason = self._conditions.capability(environment, name)
+            reason = self._capability(environment, name)
             if reason is not None:
                 return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
         return None
+
+    def _capability(self, environment: Environment, name: str) -> str | None:
+        with self._loading(environment, f"checking that {name} works"):
+            return self._conditions.capability(environment, name)
 
     def _blame(self, environment: Environment, facts: Facts) -> Facts:
         """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
         names = json.loads(str(facts.get("capabilities", "[]")))
         for name in names:
-            reason = self._conditions.capability(environment, name)
+            reason = self._capability(environment, name)
             if reason is not None:
                 return {**facts, "failed_capability": f"{name}: {reason}"}
         return facts

@@ -176,7 +176,7 @@ class RunProgress:
         if event.ended:
             self._end(key)
         else:
-            self._begin(key, event.build.name, f"loading {event.what}")
+            self._begin(key, event.build.name, event.what)
 
     def _begin(self, key: object, build: str, what: str) -> None:
         now = self._clock()

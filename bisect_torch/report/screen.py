@@ -63,7 +63,7 @@ def _now(progress: RunProgress, width: int, now: float) -> list[Line]:
     activities = progress.activities
     for number, each in enumerate(activities):
         for_s = f" {int(now - each.began)} s" if now - each.began >= 2 else ""
-        text = f"{clean(each.build)} {shorten(clean(each.what), max(12, width // 2 - 14))}{for_s}"
+        text = f"{clean(each.build)} {shorten(clean(each.what), max(12, width // 2 - 10))}{for_s}"
         rest = 10 if number + 1 < len(activities) else 0  # room for how many more there are
         if words and 2 + used + width_of(text) + rest > width:
             words.append(f"{len(activities) - number} more")

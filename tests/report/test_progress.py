@@ -202,10 +202,10 @@ def test_the_screen_says_what_runs_and_for_how_long():
     progress = RunProgress(clock)
     slow, quick = instance("slow"), instance("quick")
     progress.apply(planned([slow, quick], BUILDS[:2]))
-    progress.apply(Loading(BUILDS[0], "torch", 1))
+    progress.apply(Loading(BUILDS[0], "loading torch", 1))
     clock.now += 3
     assert "  2.4.1 loading torch 3 s\n" in shown(progress, clock, 80)
-    progress.apply(Loading(BUILDS[0], "torch", 1, ended=True))
+    progress.apply(Loading(BUILDS[0], "loading torch", 1, ended=True))
     progress.apply(CellStarted(BUILDS[0], slow, "cpu", 0))
     clock.now += 40
     progress.apply(CellStarted(BUILDS[1], quick, "cpu", 0))
@@ -218,10 +218,10 @@ def test_what_does_not_fit_on_the_line_of_what_runs_is_counted():
     progress = RunProgress(clock := Clock())
     progress.apply(planned([instance("f")], BUILDS[:4]))
     for number, each in enumerate(BUILDS[:2]):
-        progress.apply(Loading(each, "the compiler stack", number))
+        progress.apply(Loading(each, "loading the compiler stack", number))
     assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack\n" in shown(progress, clock, 80)
     for number, each in enumerate(BUILDS[2:4], start=2):
-        progress.apply(Loading(each, "the compiler stack", number))
+        progress.apply(Loading(each, "loading the compiler stack", number))
     assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack, 2 more\n" in shown(
         progress, clock, 80
     )
