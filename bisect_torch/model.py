@@ -186,8 +186,8 @@ class CaseFile:
         path: Absolute path; for a command, the working directory.
         sha256: Hash of the file's bytes; for a command, of its arguments.
         local_modules: Relative path to SHA-256 of every neighbouring module that it imports, directly or not.
-        needs_compile: Whether it uses ``torch.compile`` or what stands on it (dynamo, inductor, export), so that a
-            worker loads that once.
+        needs_compile: Whether it uses ``torch.compile`` or what stands on it (dynamo, inductor, export) elsewhere than
+            in cases that say so (``needs="compile"``), so that a worker loads that once for all its cases.
     """
 
     path: Path

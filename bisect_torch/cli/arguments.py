@@ -9,6 +9,11 @@ from typing import TypeVar
 
 Number = TypeVar("Number", int, float)
 
+DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")
+"""Kinds of device that an environment's control program can check."""
+
+_DEVICE = re.compile(rf"(?:{'|'.join(DEVICE_KINDS)})(?::\d+)?")
+_BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm\d+(?:\.\d+)*")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
@@ -37,5 +42,28 @@ def size(text: str) -> int:
 
 
 def comma_list(text: str) -> tuple[str, ...]:
-    """An argparse type: words between commas."""
-    return tuple(word for word in (part.strip() for part in text.split(",")) if word)
+    """An argparse type: words between commas, at least one, each kept once."""
+    words = tuple(dict.fromkeys(word for word in (part.strip() for part in text.split(",")) if word))
+    if not words:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return words
+
+
+def devices(text: str) -> tuple[str, ...]:
+    """An argparse type: device names as torch writes them, between commas."""
+    names = comma_list(text)
+    for name in names:
+        if not _DEVICE.fullmatch(name):
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is not a device; known are {', '.join(DEVICE_KINDS)}, and one of several as in cuda:1"
+            )
+    return names
+
+
+def backend(text: str) -> str:
+    """An argparse type: the name of a torch backend as uv knows it."""
+    if not _BACKEND.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a backend; known are pypi, auto, cpu, xpu, and with its version cu128 or rocm6.4"
+        )
+    return text

@@ -19,44 +19,61 @@ if TYPE_CHECKING:
     from bisect_torch.model import Environment
 
 
+_EXAMPLES = """\
+examples:
+  bisect-torch envs build --from 2.9.0 --python 3.12     make them before a run
+  bisect-torch envs list
+  $(bisect-torch envs path 2.9.1) -c "import torch"      use one by hand
+  bisect-torch envs remove 2.4.1
+"""
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the ``envs`` command and its sub-commands."""
     parser = subparsers.add_parser(
         "envs",
+        usage="%(prog)s COMMAND ...",
         help="build, list, check and remove the environments of releases",
         description="Environments are built once and reused by every run. This command does by hand what a run does by "
         "itself, and looks after the locks that environments are made from.",
+        epilog=_EXAMPLES,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog=parser.prog)
     build_parser = commands.add_parser(
         "build",
+        usage="%(prog)s [OPTIONS]",
         help="build environments without running anything",
-        description="Build environments that are not there.",
+        description="Build the environments that are not there, and print each build's interpreter.",
     )
     add_selection_arguments(build_parser)
     add_environment_options(build_parser)
     build_parser.set_defaults(command=build)
     list_parser = commands.add_parser(
-        "list", help="list the environments that are there", description="List the environments of the store."
+        "list",
+        usage="%(prog)s [OPTIONS]",
+        help="list the environments that are there",
+        description="List the environments of the store.",
     )
     list_parser.add_argument("--json", action="store_true", help="print a JSON list")
     add_store_option(list_parser)
     list_parser.set_defaults(command=list_)
     path_parser = commands.add_parser(
         "path",
+        usage="%(prog)s [OPTIONS] VERSION",
         help="print the interpreter of an environment",
         description="Print the path of the interpreter of a build's environment, to run things there by hand.",
     )
     _add_chooser(path_parser)
-    path_parser.add_argument("version", metavar="VERSION")
+    path_parser.add_argument("version", metavar="VERSION", help="such as 2.9.1")
     path_parser.set_defaults(command=path)
     remove_parser = commands.add_parser(
         "remove",
+        usage="%(prog)s [OPTIONS] VERSION ...\n       %(prog)s [OPTIONS] --all",
         help="remove environments",
         description="Remove environments. Downloads stay in the store's cache, so that building them again is quick.",
     )
     _add_chooser(remove_parser)
-    remove_parser.add_argument("versions", nargs="*", metavar="VERSION")
+    remove_parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 2.9.1")
     remove_parser.add_argument("--all", action="store_true", help="every environment of the store")
     remove_parser.set_defaults(command=remove)
     add_lock_parser(commands)

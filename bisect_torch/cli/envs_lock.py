@@ -13,6 +13,7 @@ def add_lock_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
     """Declare ``envs lock``."""
     parser = subparsers.add_parser(
         "lock",
+        usage="%(prog)s [OPTIONS] [VERSION ...]",
         help="make the lock of a release, its row in the catalogue and its sizes",
         description="Make the locks of releases, their rows in the catalogue and the table of wheel sizes.",
     )
@@ -27,6 +28,7 @@ def add_check_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
     """Declare ``envs check``."""
     parser = subparsers.add_parser(
         "check",
+        usage="%(prog)s [OPTIONS] [VERSION ...]",
         help="check the locks against the index",
         description="Check that each lock can be installed with the oldest and newest Python on Linux x86_64, "
         "Linux aarch64 and macOS arm64: the hashes are on the index, and uv finds nothing missing.",
@@ -69,7 +71,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--folder", type=Path, help="of the locks (default: the one that ships with the tool)")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="of the locks (default: the tool's own)")
 
 
 def _folder(args: argparse.Namespace) -> Path:

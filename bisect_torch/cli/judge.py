@@ -17,9 +17,10 @@ Judge results again, without running. With --rtol or --atol an element is right 
 
     |actual - reference| <= atol + rtol * |reference|
 
-instead of by the criterion that was in force when the cell ran; one alone leaves the other at 0. What a case asserted
-itself does not change. Where the stored histogram of errors leaves it open, the cell is undecidable, and no end of a
-transition: run it with these tolerances in its check().
+instead of by the criterion that was in force when the cell ran; one alone leaves the other
+at 0. What a case asserted itself does not change. Where the stored histogram of errors
+leaves it open, the cell is undecidable, and no end of a transition: run it with these
+tolerances in its check().
 """
 
 
@@ -27,9 +28,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``judge`` command."""
     parser = subparsers.add_parser(
         "judge",
+        usage="%(prog)s [OPTIONS] RESULTS",
         help="judge results again with other tolerances, without running",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
     parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")

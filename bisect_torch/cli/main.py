@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from bisect_torch.cli import output
+from bisect_torch.cli.words import before_dashes
 from bisect_torch.errors import BisectTorchError, UsageError
 
 PROGRAM = "bisect-torch"
@@ -41,11 +42,30 @@ exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3
 """
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps a text unless it has lines of its own, and names a value once: ``-o, --output FILE``."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations, whose errors are :class:`UsageError`."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         kwargs["allow_abbrev"] = False
+        kwargs.setdefault("formatter_class", Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -83,14 +103,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.print_unexpected(error, debug=debug)
 
 
-def before_dashes(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """The words before the first ``--``, and those after it (None when there is none)."""
-    if "--" not in words:
-        return list(words), None
-    place = list(words).index("--")
-    return list(words[:place]), list(words[place + 1 :])
-
-
 def _dispatch(words: Sequence[str]) -> int:
     own, command_words = before_dashes(words)
     chosen = _chosen(own)
@@ -105,6 +117,8 @@ def _dispatch(words: Sequence[str]) -> int:
         return 0
     if command_words is not None and not chosen[3]:
         raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
+    if command_words is not None and not command_words:
+        raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
     args.command_words = command_words
     args.debug = getattr(args, "debug", False)
     return int(module.command(args))
@@ -133,7 +147,6 @@ def _build_parser(chosen: Command | None) -> tuple[Parser, ModuleType | None]:
         description="Which PyTorch release broke it, which one fixed it: the same cases in an isolated, locked "
         "environment for each release.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version and stop")
     _add_debug(parser)

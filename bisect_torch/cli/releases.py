@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from bisect_torch.cli.arguments import backend, comma_list
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,12 +17,23 @@ if TYPE_CHECKING:
     from bisect_torch.releases.selection import Selection
 
 
+_EXAMPLES = """\
+examples:
+  bisect-torch releases
+  bisect-torch releases --from 2.9.0 --python 3.12
+  bisect-torch releases --torch-backend cpu --json
+"""
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     """Declare the command."""
     parser = subparsers.add_parser(
         "releases",
+        usage="%(prog)s [OPTIONS]",
         help="list the torch builds that exist for this platform",
-        description="List the torch builds that exist for this platform, with what is known about each.",
+        description="List the torch builds that exist for this platform, with what is known about each: day, Pythons, "
+        "CUDA, commit, size of torch and of all that is downloaded with it, and whether a lock ships with the tool.",
+        epilog=_EXAMPLES,
     )
     add_selection_arguments(parser)
     add_index_arguments(parser)
@@ -38,11 +51,19 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--versions",
         action="append",
+        type=comma_list,
         default=[],
         metavar="LIST",
         help="builds by name, separated by commas: versions, or paths of Python interpreters",
     )
-    group.add_argument("--exclude", action="append", default=[], metavar="LIST", help="versions that do not take part")
+    group.add_argument(
+        "--exclude",
+        action="append",
+        type=comma_list,
+        default=[],
+        metavar="LIST",
+        help="versions that do not take part",
+    )
     group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
 
 
@@ -57,6 +78,7 @@ def add_index_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--offline", action="store_true", help="ask no server; use the catalogue and local folders")
     group.add_argument(
         "--torch-backend",
+        type=backend,
         default="pypi",
         metavar="NAME",
         help="pypi (default: what `pip install torch` gives), cpu, cu128, rocm6.4, rocm, xpu, auto",
@@ -70,8 +92,8 @@ def selection(args: argparse.Namespace) -> Selection:
     return Selection(
         first=args.first,
         last=args.last,
-        versions=_split(args.versions),
-        exclude=_split(args.exclude),
+        versions=_joined(args.versions),
+        exclude=_joined(args.exclude),
         minor_only=args.minor_only,
     )
 
@@ -125,8 +147,8 @@ def _cache_folder() -> Path:
     return (Path(store) if store else platformdirs.user_data_path("bisect-torch")) / "index-cache"
 
 
-def _split(lists: list[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for text in lists for name in text.split(",") if name.strip())
+def _joined(lists: list[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
 def _row(build: Build, release: Release | None, args: argparse.Namespace) -> dict[str, object]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import comma_list, positive, size
+from bisect_torch.cli.arguments import devices, positive, size
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_selection_arguments, selection
+from bisect_torch.cli.words import before_dashes
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
@@ -23,13 +25,16 @@ MEMORY_SHARE = 0.9
 
 _EXAMPLES = """\
 examples:
-  bisect-torch run                                        the shipped cases on every release since 2.4.1
-  bisect-torch run repro.py --from 2.6.0 --to 2.9.1       a script
-  bisect-torch run cases.py -k "bmm and not float64" --versions 2.8.0,2.9.1,/opt/venv/bin/python
+  bisect-torch run --dry-run                          how much would be downloaded, and stop
+  bisect-torch run                                    the shipped cases on every release since 2.4.1
+  bisect-torch run repro.py --from 2.6.0 --to 2.9.1   a script: an exception or exit code not 0 is bad
+  bisect-torch run cases.py -k "bmm and not float64"  some cases of a file
+  bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
 
-Results are kept: the same line again runs only what is missing. --dry-run says what would be downloaded and stops.
+Results are kept: the same line again runs only what is missing.
+exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 """
 
 
@@ -37,18 +42,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``run`` command."""
     parser = subparsers.add_parser(
         "run",
+        usage="%(prog)s [OPTIONS] [FILE ...]\n       %(prog)s [OPTIONS] -- COMMAND ARGS...",
         help="run cases on every release and say what changed where",
-        description="Run case files, scripts or a command (after --) in an isolated, locked environment of each "
-        "release, and say in which release something changed.",
+        description="Run case files, scripts or a command in an isolated, locked environment of each release, and say "
+        "in which release something changed. Environments are made once and kept.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts or folders of them; none: shipped ones"
+        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts, folders (default: the shipped cases)"
     )
     add_selection_arguments(parser)
     running = parser.add_argument_group("running")
-    running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only instances whose name matches")
+    running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
     running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
     running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
     running.add_argument(
@@ -56,19 +61,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=positive(float),
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="of a cell; loading torch and its compiler does not count (default %(default)g)",
+        help="for one cell, without loading torch and its compiler (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=comma_list, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+        "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
     )
-    running.add_argument("--threads", type=positive(int), metavar="N", help="of torch (default: its own choice)")
-    running.add_argument("--isolation", choices=("fork", "process"), help="how cells run (default: fork where safe)")
-    running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases; scripts are never seeded")
+    running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
+    running.add_argument(
+        "--isolation",
+        choices=("fork", "process"),
+        help="of cells (default: fork where safe)",
+    )
+    running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
     results = parser.add_argument_group("results")
     results.add_argument(
-        "-o", "--output", type=Path, default=Path("results.parquet"), metavar="FILE", help="default %(default)s"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results.parquet"),
+        metavar="FILE",
+        help="default %(default)s",
     )
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
@@ -88,7 +102,7 @@ def command(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             from bisect_torch.cli.output import print_error
 
-            print_error("interrupted; what had finished is kept", hint=f"continue with: {_command_line()}")
+            print_error("interrupted; what had finished is kept", hint=f"continue with: {_continue_with(sys.argv[1:])}")
             return 130
 
 
@@ -103,7 +117,12 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         _print_plan(request, plan_lines, as_json=args.json)
         return 0
     if not args.quiet and request.plan.missing:
-        sys.stderr.write("".join(f"{line}\n" for line in plan_lines))
+        from bisect_torch.report.terminal import print_lines, width_for
+        from bisect_torch.report.text import wrap
+
+        width = width_for(sys.stderr)
+        wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
+        print_lines([((line, ""),) for line in wrapped], sys.stderr)
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     findings = findings_of(request, result)
@@ -133,6 +152,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
     from bisect_torch.results import ResultsFile
 
     discovered = discover(args)
+    _refuse_empty_choice(discovered, args.select)
     ResultsFile.open(args.output).close()
     options = environment_options(args)
     builds = choose_builds(
@@ -174,6 +194,23 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     return cases.discover(files, command=words, bad_if_output=args.bad_if_output)
 
 
+def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
+    """An expression that cannot be read, or fits nothing, ends the run here where every instance is known by now."""
+    from bisect_torch import cases
+    from bisect_torch.errors import UsageError
+
+    if expression is None:
+        return
+    known = [instance for item in discovered for instance in item.instances or ()]
+    if cases.matching(known, expression) or any(item.instances is None for item in discovered):
+        return
+    names = list(dict.fromkeys(instance.case.name for instance in known))
+    raise UsageError(
+        f"-k {expression!r} fits none of {len(known)} instances",
+        hint=f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}",
+    )
+
+
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     from bisect_torch.report.findings import Findings
@@ -185,17 +222,20 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.results,
-        continue_with=_command_line(),
+        continue_with=_continue_with(sys.argv[1:]),
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
     )
 
 
-def _command_line() -> str:
+def _continue_with(words: Sequence[str]) -> str:
+    """The command line that goes on: it must not begin anew."""
     import shlex
 
-    return shlex.join(["bisect-torch", *sys.argv[1:]])
+    own, command_words = before_dashes(words)
+    kept = ["bisect-torch", *(word for word in own if word != "--fresh")]
+    return shlex.join(kept if command_words is None else [*kept, "--", *command_words])
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
@@ -214,13 +254,16 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
 
 
 def _plan_lines(request: RunRequest) -> list[str]:
+    from bisect_torch.report.text import bytes_words, plural
+
     plan = request.plan
     there = sum(planned.present is not None for planned in plan.environments)
-    lines = [f"{len(request.builds)} builds: {there} environments are there, {len(plan.missing)} have to be made"]
+    are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
+    lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.missing:
         lines.append(
-            f"to download {plan.download_bytes / 1e9:.1f} GB, on disk {plan.disk_bytes / 1e9:.1f} GB more of "
-            f"{plan.free_bytes / 1e9:.0f} GB free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more of "
+            f"{bytes_words(plan.free_bytes)} free; about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
@@ -230,10 +273,12 @@ def _plan_lines(request: RunRequest) -> list[str]:
 
 def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None:
     if not as_json:
+        from bisect_torch.report.text import plural
+
         instances = sum(len(item.instances or ()) for item in request.discovered)
         unread = sum(item.instances is None for item in request.discovered)
-        more = f" and those of {unread} files that torch must expand" if unread else ""
-        lines = [*lines, f"would run {instances} instances{more} on each build"]
+        more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
+        lines = [*lines, f"would run {plural(instances, 'instance')}{more} on each build"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return
     import json

@@ -21,6 +21,8 @@ class RunPlanned:
         devices: Device names, for example ``("cpu",)``.
         cells: Number of cells in the matrix, of which ``kept`` are known from earlier runs.
         jobs: Cells that run at once.
+        to_make: Environments that have to be made, one after another.
+        make_s: Seconds that making all of them is expected to take.
     """
 
     builds: tuple[Build, ...]
@@ -29,6 +31,8 @@ class RunPlanned:
     cells: int
     kept: int
     jobs: int
+    to_make: int = 0
+    make_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,22 @@ class EnvironmentReady:
 
 
 @dataclass(frozen=True)
+class Loading:
+    """A worker that runs cells is being made ready, which can take longer than all its cells.
+
+    Args:
+        what: ``loading torch``, ``checking that compile works``, ``reading the cases of x.py``.
+        slot: Which of the places that run cells.
+        ended: It has been loaded, or has failed.
+    """
+
+    build: Build
+    what: str
+    slot: int
+    ended: bool = False
+
+
+@dataclass(frozen=True)
 class CellStarted:
     build: Build
     instance: Instance
@@ -86,7 +106,12 @@ class CellFinished:
 
 @dataclass(frozen=True)
 class Confirming:
-    """The first pass is over; the ends of transitions are being run again in other processes."""
+    """The first pass is over; cells on which conclusions rest run again in other processes.
+
+    Args:
+        repeats: How many runs of cells that takes.
+        reason: Which cells, in plain words.
+    """
 
     repeats: int
     reason: str
@@ -113,6 +138,7 @@ Event = (
     | RowsAdded
     | BuildProgress
     | EnvironmentReady
+    | Loading
     | CellStarted
     | CellFinished
     | Confirming

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bisect_torch.engine.events import Loading
 from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
@@ -53,7 +54,7 @@ class SlotFailed:
     error: BaseException
 
 
-Message = CellDone | CellBegan | Expanded | SlotFailed
+Message = CellDone | CellBegan | Expanded | Loading | SlotFailed
 
 
 @dataclass(frozen=True)
@@ -165,14 +166,15 @@ class LocalExecutor:
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
-        worker = WorkerProcess.start(
-            environment,
-            self._conditions.staged,
-            stage=stage,
-            threads=self._conditions.threads,
-            env=self._conditions.environment_variables(environment),
-            on_start=self._on_start,
-        )
+        with self._loading(environment, "loading torch") if stage != "none" else contextlib.nullcontext():
+            worker = WorkerProcess.start(
+                environment,
+                self._conditions.staged,
+                stage=stage,
+                threads=self._conditions.threads,
+                env=self._conditions.environment_variables(environment),
+                on_start=self._on_start,
+            )
         try:
             yield worker
         finally:
@@ -186,9 +188,22 @@ class LocalExecutor:
         if self._stopped.is_set():
             worker.kill()
 
+    @contextlib.contextmanager
+    def _loading(self, environment: Environment, what: str) -> Iterator[None]:
+        """Say what keeps the slot of this thread from running cells."""
+        slot = threading.get_ident()
+        self._deliver(Loading(environment.build, what, slot))
+        try:
+            yield
+        finally:
+            self._deliver(Loading(environment.build, what, slot, ended=True))
+
     def _expand(self, file: CaseFile, environment: Environment) -> None:
         try:
-            with self._worker(environment, "eager") as worker:
+            with (
+                self._worker(environment, "eager") as worker,
+                self._loading(environment, f"reading the cases of {file.path.name}"),
+            ):
                 rows = tuple(worker.expand(file.path))
         except BisectTorchError as error:
             self._deliver(Expanded(file, environment, (), error.message))
@@ -215,7 +230,8 @@ class LocalExecutor:
             facts = self._refusal(task.environment, run)
             if facts is None:
                 if task.forked and not compiled and needs_compile(run.instance.case):
-                    worker.prepare("compile")
+                    with self._loading(task.environment, "loading the compiler stack"):
+                        worker.prepare("compile")
                     compiled = True
                 with self._device(run.device), self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
                     self._deliver(CellBegan(run))
@@ -242,16 +258,20 @@ class LocalExecutor:
         device = run.device.partition(":")[0]
         needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
         for name in ([] if device == "cpu" else [device]) + needed:
-            reason = self._conditions.capability(environment, name)
+            reason = self._capability(environment, name)
             if reason is not None:
                 return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
         return None
+
+    def _capability(self, environment: Environment, name: str) -> str | None:
+        with self._loading(environment, f"checking that {name} works"):
+            return self._conditions.capability(environment, name)
 
     def _blame(self, environment: Environment, facts: Facts) -> Facts:
         """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
         names = json.loads(str(facts.get("capabilities", "[]")))
         for name in names:
-            reason = self._conditions.capability(environment, name)
+            reason = self._capability(environment, name)
             if reason is not None:
                 return {**facts, "failed_capability": f"{name}: {reason}"}
         return facts

@@ -108,8 +108,18 @@ class Run:
         cells = self._ledger.cells(self._request.builds, rows)
         kept = self._ledger.recall(cells)
         known = len({run.place for run, _ in kept})
+        environment_plan = self._request.plan
         self._tell(
-            events.RunPlanned(self._request.builds, rows, self._request.devices, len(cells), known, self._request.jobs)
+            events.RunPlanned(
+                builds=self._request.builds,
+                instances=rows,
+                devices=self._request.devices,
+                cells=len(cells),
+                kept=known,
+                jobs=self._request.jobs,
+                to_make=len(environment_plan.missing),
+                make_s=60 * environment_plan.minutes if environment_plan.missing else 0.0,
+            )
         )
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
@@ -181,7 +191,7 @@ class Run:
         if absent:  # every cell of theirs was kept from earlier runs, so that nothing has needed them until now
             self._install(list(absent.values()))
         else:
-            self._tell(events.Confirming(len(wanted), "ends of transitions and of series, in other processes"))
+            self._tell(events.Confirming(len(wanted), self._why_confirm()))
             self._submit(wanted)
         return False
 
@@ -196,8 +206,17 @@ class Run:
                 for run in runs:
                     self._ledger.distrust(run, reason)
 
+    def _why_confirm(self) -> str:
+        found = sum(len(analysis.transitions(each)) for each in self._ledger.series(self._rows()))
+        if not found:
+            return "the first and last build of every row, again in new processes"
+        ends = "both ends of 1 transition" if found == 1 else f"the ends of {found} transitions"
+        return f"{ends} and of every row, again in new processes"
+
     def _handle(self, message: _Inbox) -> None:
-        if isinstance(message, events.BuildProgress):
+        if isinstance(message, events.Loading):
+            self._tell(message)
+        elif isinstance(message, events.BuildProgress):
             self._tell(message)
             if message.phase == "waiting" and message.message:
                 self._tell(events.Note(message.message, message.build))
@@ -342,6 +361,8 @@ class Run:
         for failure in self._failures:
             self._record_failure(failure, added)
         if not self._expanding:
+            if self._request.select and not self._rows():
+                raise UsageError(f"-k {self._request.select!r} fits no instance")
             for environment in self._parked:
                 self._start(environment)
             self._parked.clear()

@@ -198,9 +198,7 @@ def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str
     index = effective_options(options.index)
     if index.offline or not projects:
         return {}
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT
-
-    urls = [*index.extra_index_urls, index.index_url or PYPI_SIMPLE_ENDPOINT]
+    urls = [*index.extra_index_urls, index.index_url]
     if options.backend != DEFAULT_BACKEND:
         urls.insert(0, str(backend_index_url(options.backend)))
 

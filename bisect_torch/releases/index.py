@@ -11,7 +11,6 @@ from pathlib import Path
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
-from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
@@ -144,9 +143,9 @@ def list_builds(
     if options.offline:
         return _sorted([*_builds_of(files, catalogue, python), *_catalogue_builds(catalogue.values(), python)])
     if not files:
-        where = own_index or options.index_url or PYPI_SIMPLE_ENDPOINT
+        where = own_index or options.index_url
         raise InfrastructureError(
-            f"the package index {shown_url(where)} has no torch",
+            f"the package index {shown_url(where)} has no torch" if where else "the default package index has no torch",
             hint="check the address, or add an index that has it with --extra-index-url",
         )
     return _sorted(_builds_of(files, catalogue, python))
@@ -167,11 +166,11 @@ def _torch_files(
 ) -> list[IndexFile]:
     files = [file for place in options.find_links if _usable(place, options) for file in _links(place, timeout_s)]
     if own_index is not None:
-        indexes = [own_index]
+        indexes: list[str | None] = [own_index]
     else:
-        indexes = [*options.extra_index_urls, options.index_url or PYPI_SIMPLE_ENDPOINT]
+        indexes = [*options.extra_index_urls, options.index_url]
     for url in indexes:
-        if options.offline and not _is_local(url):
+        if options.offline and (url is None or not _is_local(url)):
             continue
         found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
         files += found

@@ -11,15 +11,15 @@ from pathlib import Path
 import requests
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
-from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.releases.catalogue import OLDEST_RELEASE, Release, load_catalogue, write_catalogue
 from bisect_torch.releases.index import IndexOptions, effective_options, uv_index_arguments
 from bisect_torch.releases.locks import check_lock, lock_path, make_lock, parse_lock
-from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, web_session
+from bisect_torch.releases.pages import IndexFile, find_links_files, index_files
 from bisect_torch.releases.platforms import LINUX_X86_64, LOCKED_PLATFORMS, Target, named_pythons, sorted_pythons
 from bisect_torch.releases.remote_wheel import torch_wheel_facts, unpacked_bytes
+from bisect_torch.releases.served import web_session
 from bisect_torch.releases.sizes import KnownWheel, known_wheels, write_wheels
 
 _CONNECTIONS = 8
@@ -45,7 +45,7 @@ class IndexReader:
         if project not in self._files:
             options = effective_options(self.options)
             found = [file for place in options.find_links for file in find_links_files(project, place)]
-            for url in (*options.extra_index_urls, options.index_url or PYPI_SIMPLE_ENDPOINT):
+            for url in (*options.extra_index_urls, options.index_url):
                 found += index_files(project, url) or ()
             self._files[project] = tuple(found)
         return self._files[project]

@@ -30,9 +30,11 @@ class LiveReport:
     Args:
         stream: The terminal, usually stderr.
         console: Instead of one made for ``stream``.
+        closing: Leave a last line with what came out; not needed where the summary follows on the same screen.
     """
 
-    def __init__(self, stream: TextIO, *, console: Console | None = None) -> None:
+    def __init__(self, stream: TextIO, *, console: Console | None = None, closing: bool = True) -> None:
+        self._closing = closing
         self._console = console or Console(file=stream, highlight=False, markup=False, emoji=False)
         self._progress = RunProgress()
         self._lock = threading.Lock()
@@ -60,7 +62,7 @@ class LiveReport:
             self._print(where + clean(event.text), "yellow")
         elif isinstance(event, BuildProgress) and event.phase == "failed":
             self._print(f"{clean(event.build.name)}: no environment: {clean(event.message)}", "red")
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, RunFinished) and self._closing:
             how = "interrupted" if event.interrupted else "finished"
             self._print(f"{how} after {seconds_words(event.seconds)}: {counts_line(self._progress)}", "bold")
 

@@ -1,4 +1,4 @@
-"""Progress as plain lines on stderr: for a pipe, a log, a dumb terminal, ``NO_COLOR`` and ``--quiet``."""
+"""Progress as plain lines on stderr: for a pipe, a log, a dumb terminal and ``--quiet``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class PlainReport:
         self._progress = RunProgress()
         self._verdicts: dict[str, Counter[Verdict]] = {}
         self._told: set[str] = set()
-        self._phases: dict[str, str] = {}
+        self._phases: dict[str, tuple[str, int]] = {}
+        self._tenths = 0
 
     def __enter__(self) -> PlainReport:
         return self
@@ -51,6 +52,8 @@ class PlainReport:
         if isinstance(event, CellFinished):
             if self._progress.cells_done > before:  # not a further repeat
                 self._cell(event)
+            elif not event.kept:
+                self._confirmed()
         elif isinstance(event, BuildProgress):
             self._phase(event)
         elif isinstance(event, Note):
@@ -71,7 +74,8 @@ class PlainReport:
             more = plural(len(event.instances), "more instance")
             self._write(f"{more} after expansion: {plural(event.cells, 'cell')}")
         elif isinstance(event, Confirming):
-            self._write(f"{plural(event.repeats, 'repeat')} in other processes to confirm: {clean(event.reason)}")
+            runs = plural(event.repeats, "more run", "more runs")
+            self._write(f"confirming, {runs}: {clean(event.reason)}")
         elif isinstance(event, RunFinished):
             self._finish(event)
 
@@ -80,6 +84,16 @@ class PlainReport:
         self._verdicts.setdefault(name, Counter())[event.judgement.verdict] += 1
         if self._progress.builds[name].cells_done == self._progress.cells_per_build:
             self._row(name)
+
+    def _confirmed(self) -> None:
+        """At each tenth, so that a log shows that it goes on."""
+        done, wanted = self._progress.repeats_done, self._progress.repeats_wanted
+        tenth = 10 * done // wanted if wanted else 0
+        if tenth <= self._tenths or done == wanted:
+            return
+        self._tenths = tenth
+        left = self._progress.seconds_left()
+        self._write(f"confirmed {done:,} of {wanted:,}" + (f", about {seconds_words(left)} left" if left else ""))
 
     def _row(self, name: str) -> None:
         self._told.add(name)
@@ -90,15 +104,18 @@ class PlainReport:
         self._write(f"{clean(name)}: {cells}" + (f": {words}" if words else ""))
 
     def _phase(self, event: BuildProgress) -> None:
-        name = event.build.name
-        if self._phases.get(name) == event.phase:
+        """Each phase when it begins; of a download also each quarter."""
+        name, total, done = event.build.name, event.total_bytes or 0, event.done_bytes or 0
+        quarter = 4 * done // total if total and event.phase == "downloading" else 0
+        before, last = self._phases.get(name, ("", 0))
+        if before == event.phase and quarter <= last:
             return
-        self._phases[name] = event.phase
+        self._phases[name] = (event.phase, quarter)
         if event.phase == "failed":
             self._write(f"{clean(name)}: no environment: {clean(event.message)}", always=True)
-        elif event.phase in ("downloading", "installing", "locking"):
-            size = f" {bytes_words(event.total_bytes)}" if event.total_bytes else ""
-            self._write(f"{clean(name)}: {event.phase}{size}")
+        elif event.phase in ("downloading", "installing"):
+            so_far = f"{bytes_words(done)} of " if quarter else ""
+            self._write(f"{clean(name)}: {event.phase}" + (f" {so_far}{bytes_words(total)}" if total else ""))
 
     def _finish(self, event: RunFinished) -> None:
         for name in self._progress.builds:

@@ -14,6 +14,7 @@ from bisect_torch.engine.events import (
     Confirming,
     EnvironmentReady,
     Event,
+    Loading,
     RowsAdded,
     RunFinished,
     RunPlanned,
@@ -26,6 +27,22 @@ RowKey = tuple[str, str, str]
 """Case file, instance, device."""
 
 _SETTLED = ("ready", "failed")
+
+ENOUGH = 5
+"""Cells or repeats after which their pace says something about the rest."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What one of the places that run cells is doing.
+
+    Args:
+        began: By the clock of the progress.
+    """
+
+    build: str
+    what: str
+    began: float
 
 
 class CellState:
@@ -57,6 +74,10 @@ class CellState:
         self.mark = mark_of(self.judgement or judgement, flaky=self.flaky)
 
 
+def _activity_key(instance: Instance, device: str, build: str, repeat: int) -> tuple[object, ...]:
+    return instance.case.file.path, instance.name, device, build, repeat
+
+
 @dataclass
 class BuildState:
     """How far the environment of one build has come, and its cells."""
@@ -67,6 +88,7 @@ class BuildState:
     total_bytes: int | None = None
     message: str = ""
     phase_began: float = 0.0
+    made_since: float = 0.0
     cells_done: int = 0
 
     @property
@@ -96,8 +118,14 @@ class RunProgress:
         self.running = 0
         self.finished: RunFinished | None = None
         self.began = clock()
+        self.to_make = 0
+        self._make_s = 0.0
+        self._made: list[float] = []
         self._columns: dict[str, int] = {}
-        self._first_cell: float | None = None
+        self._activities: dict[object, Activity] = {}
+        self._busy_s = 0.0
+        self._busy_since: float | None = None
+        self._confirming_began = 0.0
         self._bytes_began: float | None = None
         self._bytes_at_start = 0
 
@@ -109,25 +137,57 @@ class RunProgress:
             cell = self._cell(event.instance, event.device, event.build.name)
             cell.started()
             self.running += 1
+            key = _activity_key(event.instance, event.device, event.build.name, event.repeat)
+            self._begin(key, event.build.name, event.instance.name)
+        elif isinstance(event, Loading):
+            self._loading(event)
         elif isinstance(event, BuildProgress):
             self._build_progress(event)
         elif isinstance(event, EnvironmentReady):
             self._settle(event.build, "ready")
+            if not event.reused:
+                self._made.append(event.seconds)
         elif isinstance(event, RunPlanned):
             self.builds = {build.name: BuildState(build) for build in event.builds}
             self._columns = {name: place for place, name in enumerate(self.builds)}
             self.devices = event.devices
+            self.to_make, self._make_s = event.to_make, event.make_s
             self.cells = event.cells
             self._add_rows(event.instances)
         elif isinstance(event, RowsAdded):
             self.cells = event.cells
             self._add_rows(event.instances)
         elif isinstance(event, Confirming):
+            self._confirming_began = self._confirming_began or self._clock()
             self.repeats_wanted += event.repeats
             self.confirming = event.reason
         elif isinstance(event, RunFinished):
             self.finished = event
             self.running = 0
+            self._activities.clear()
+
+    @property
+    def activities(self) -> list[Activity]:
+        """What is being done now, the longest first."""
+        return sorted(self._activities.values(), key=lambda each: each.began)
+
+    def _loading(self, event: Loading) -> None:
+        key = ("loading", event.slot)
+        if event.ended:
+            self._end(key)
+        else:
+            self._begin(key, event.build.name, event.what)
+
+    def _begin(self, key: object, build: str, what: str) -> None:
+        now = self._clock()
+        self._activities[key] = Activity(build, what, now)
+        if self._busy_since is None:
+            self._busy_since = now
+
+    def _end(self, key: object) -> None:
+        if self._activities.pop(key, None) and not self._activities and self._busy_since is not None:
+            self._busy_s += self._clock() - self._busy_since
+            self._busy_since = None
 
     @property
     def ready(self) -> int:
@@ -147,17 +207,41 @@ class RunProgress:
         return done / seconds if seconds > 1 and done > 0 else None
 
     def seconds_left(self) -> float | None:
-        """A guess from what the cells and the downloads have taken so far; None when it is too early for one."""
-        guesses = []
-        fresh = self.cells_done - self.cells_kept + self.repeats_done
-        missing = max(0, self.cells - self.cells_done) + max(0, self.repeats_wanted - self.repeats_done)
-        if self._first_cell is not None and fresh >= 5:
-            guesses.append((self._clock() - self._first_cell) / fresh * missing)
+        """A guess at what is left of the phase that is under way: the first pass with its environments, or confirming.
+
+        None when it is too early for one. Made from what environments, cells and repeats have taken so far, in times
+        when there was something to run; environments are made one after another, and while one is made others run.
+        """
+        if self.confirming:
+            left = max(0, self.repeats_wanted - self.repeats_done)
+            took = self._clock() - self._confirming_began
+            return took / self.repeats_done * left if self.repeats_done >= ENOUGH else None
+        fresh = self.cells_done - self.cells_kept
+        pace = self._busy() / fresh if fresh >= ENOUGH else None
+        missing = max(0, self.cells - self.cells_done)
+        making = self._making_left()
+        if making is None:
+            return None if pace is None else pace * missing
+        # The cells of the environment that comes last can only begin when it is there.
+        return max(making + (pace or 0.0) * min(missing, self.cells_per_build), (pace or 0.0) * missing)
+
+    def _busy(self) -> float:
+        return self._busy_s + (self._clock() - self._busy_since if self._busy_since is not None else 0.0)
+
+    def _making_left(self) -> float | None:
+        """Seconds until the last environment is there; None when none is missing."""
+        failed = sum(state.phase == "failed" for state in self.builds.values())
+        missing = self.to_make - len(self._made) - failed
+        if missing <= 0:
+            return None
+        one = sum(self._made) / len(self._made) if self._made else self._make_s / self.to_make
+        active = [state for state in self.builds.values() if state.phase not in (*_SETTLED, "waiting")]
+        spent = min(one, self._clock() - min(state.made_since for state in active)) if active else 0.0
+        left = one * missing - spent
         rate = self.download_rate()
-        states = [state for state in self.builds.values() if not state.settled and state.total_bytes]
-        if rate and states:
-            guesses.append(sum((state.total_bytes or 0) - (state.done_bytes or 0) for state in states) / rate)
-        return max(guesses) if guesses else None
+        if rate:
+            left = max(left, sum((state.total_bytes or 0) - (state.done_bytes or 0) for state in active) / rate)
+        return left
 
     def matrix_rows(self) -> list[Row]:
         """Every row with its marks as they stand now."""
@@ -189,8 +273,7 @@ class RunProgress:
         if cell.running:
             cell.running -= 1
             self.running -= 1
-        if not event.kept and self._first_cell is None:
-            self._first_cell = self._clock() - (observation.elapsed_s or 0.0)
+        self._end(_activity_key(event.instance, observation.device, observation.build_name, observation.repeat))
         if cell.judgement is None:
             self.cells_done += 1
             self.cells_kept += event.kept
@@ -205,6 +288,8 @@ class RunProgress:
     def _build_progress(self, event: BuildProgress) -> None:
         state = self.builds[event.build.name]
         if event.phase != state.phase:
+            if state.phase == "waiting":
+                state.made_since = self._clock()
             state.phase = event.phase
             state.phase_began = self._clock()
         if event.done_bytes is not None:

@@ -21,7 +21,7 @@ def screen(progress: RunProgress, width: int, height: int, *, now: float) -> lis
     Args:
         now: Monotonic seconds, by the clock that ``progress`` uses.
     """
-    top = [*_status(progress, width), *_build_lines(progress, width, now)]
+    top = [*_status(progress, width), *_now(progress, width, now), *_build_lines(progress, width, now)]
     rows = progress.matrix_rows()
     if not rows or height - len(top) < 6:
         return top[:height]
@@ -31,23 +31,46 @@ def screen(progress: RunProgress, width: int, height: int, *, now: float) -> lis
 def _status(progress: RunProgress, width: int) -> list[Line]:
     left = progress.seconds_left()
     words = [f"cells {progress.cells_done:,}/{progress.cells:,}"]
+    done, wanted = progress.cells_done, progress.cells
     bad = sum(number for verdict, number in progress.counts.items() if verdict.bad)
-    kept = f"{progress.cells_kept:,} known from before" if progress.cells_kept else ""
-    words += [f"{bad:,} not ok" if bad else "", kept, f"{progress.running} running" if progress.running else ""]
+    if progress.confirming:
+        done, wanted = progress.repeats_done, progress.repeats_wanted
+        words = [f"confirming {done:,}/{wanted:,}"]
+    elif progress.cells_kept:
+        words.append(f"{progress.cells_kept:,} known from before")
+    words.append(f"{bad:,} not ok" if bad else "")
     if progress.ready < len(progress.builds):
         words.append(f"{progress.ready}/{len(progress.builds)} builds ready")
     if left:
-        words.append(f"about {_rounded(left)} left")
-    text = " · ".join(word for word in words if word)
+        words.append(f"about {_rounded(left)} left" + ("" if progress.confirming else ", then confirming"))
     room = min(30, width // 6)
+    text = " · ".join(word for word in words if word)
+    if room + 2 + width_of(text) > width:
+        text = text.removesuffix(", then confirming")
     lines: list[Line] = [((shorten(text, width), "bold"),)]
-    if room + 2 + width_of(text) <= width and progress.cells:
-        full = min(room, progress.cells_done * room // progress.cells)
+    if room + 2 + width_of(text) <= width and wanted:
+        full = min(room, done * room // wanted)
         lines = [(("█" * full, "green"), ("░" * (room - full), "dim"), ("  ", ""), (text, "bold"))]
     if progress.confirming:
-        done = f"confirming {progress.repeats_done:,}/{progress.repeats_wanted:,} repeats"
-        lines.append(((shorten(f"{done}: {clean(progress.confirming)}", width), "cyan"),))
+        lines.append(((shorten(f"running {clean(progress.confirming)}", width), "cyan"),))
     return lines
+
+
+def _now(progress: RunProgress, width: int, now: float) -> list[Line]:
+    """One line, always there while a run goes on: what is being run, the longest first."""
+    words: list[str] = []
+    used = 0
+    activities = progress.activities
+    for number, each in enumerate(activities):
+        for_s = f" {int(now - each.began)} s" if now - each.began >= 2 else ""
+        text = f"{clean(each.build)} {shorten(clean(each.what), max(12, width // 2 - 10))}{for_s}"
+        rest = 10 if number + 1 < len(activities) else 0  # room for how many more there are
+        if words and 2 + used + width_of(text) + rest > width:
+            words.append(f"{len(activities) - number} more")
+            break
+        words.append(text)
+        used += width_of(text) + 2
+    return [((shorten(f"  {', '.join(words)}", width), "cyan"),)] if words or progress.cells else []
 
 
 def _rounded(seconds: float) -> str:
@@ -107,8 +130,9 @@ def _matrix(rows: Sequence[Row], progress: RunProgress, width: int, height: int)
         good = sum(all(mark == MARK_OK for mark in row.marks) for row in hidden)
         bad = sum(any(mark.letter not in _CALM for mark in row.marks) for row in hidden)
         kinds = [f"{good} ok" if good else "", f"{bad} not all ok" if bad else ""]
-        rest = len(hidden) - good - bad
-        kinds.append(f"{rest} ok so far or not begun" if rest else "")
+        idle = sum(all(mark == MARK_PENDING for mark in row.marks) for row in hidden)
+        rest = len(hidden) - good - bad - idle
+        kinds += [f"{rest} ok so far" if rest else "", f"{idle} not begun" if idle else ""]
         notes.append(f"… {plural(len(hidden), 'more row')}: {', '.join(kind for kind in kinds if kind)}")
     if len(part) < len(names):
         notes.append(f"builds {part.start + 1} to {part.stop} of {len(names)}: the terminal is narrow")
@@ -129,8 +153,12 @@ def _part(labelled: Sequence[Labelled], rows: Sequence[Row], names: Sequence[str
 def _window(rows: Sequence[Row], room: int) -> tuple[list[Row], list[Row], bool]:
     """The rows to show, the others, and whether identical ones must be folded.
 
-    First comes what is not ok, then what has not come to its end; all stay in their order.
+    First comes what is not ok, then what runs, then what has not come to its end; all stay in their order. Where not
+    all rows fit, a case in which nothing is wrong so far takes one row.
     """
+    if len(label_rows(rows, fold=False)) <= room:
+        return list(rows), [], False
+    rows = _calm_cases_as_one(rows)
     if len(label_rows(rows, fold=False)) <= room:
         return list(rows), [], False
     ranks = [_rank(row.marks) for row in rows]
@@ -148,11 +176,31 @@ def _window(rows: Sequence[Row], room: int) -> tuple[list[Row], list[Row], bool]
     return shown, [row for place, row in enumerate(rows) if place not in chosen], fold
 
 
+def _calm_cases_as_one(rows: Sequence[Row]) -> list[Row]:
+    cases: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        cases.setdefault((row.file, row.case), []).append(row)
+    merged = []
+    for (file, case), group in cases.items():
+        if len(group) == 1 or any(mark.letter not in _CALM for row in group for mark in row.marks):
+            merged += group
+            continue
+        marks = tuple(_together(column) for column in zip(*(row.marks for row in group), strict=True))
+        merged.append(Row(file, f"{case} ({len(group)}×)", "", marks))
+    return merged
+
+
+def _together(marks: Sequence[Mark]) -> Mark:
+    return marks[0] if len(set(marks)) == 1 else MARK_RUNNING
+
+
 def _rank(marks: Sequence[Mark]) -> int:
     letters = {mark.letter for mark in marks}
     if letters - _CALM:
         return 0
-    return 2 if letters == {MARK_OK.letter} else 1
+    if MARK_RUNNING.letter in letters:
+        return 1
+    return 3 if letters == {MARK_OK.letter} else 2
 
 
 def counts_line(progress: RunProgress) -> str:

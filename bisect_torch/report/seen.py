@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, seconds_words, shorten
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""torch colours some of its messages."""
 
 _MOST = 240
 """Characters of a message; the whole one is in the results."""
@@ -54,7 +58,8 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
     for each in observations:
         message = each.root_message or each.message
         if message:
-            yield shorten(clean(message.strip().splitlines()[0] if message.strip() else ""), _MOST)
+            first = _COLOUR.sub("", message).strip().splitlines()
+            yield shorten(clean(first[0] if first else ""), _MOST)
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"

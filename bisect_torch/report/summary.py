@@ -83,7 +83,12 @@ def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     if good:
         what = "instance is" if good == 1 else "instances are"
         yield f"{good:,} {what} ok in every build that was judged."
-    if not any(sentence.kind not in ("flaky", "always") for sentence in found) and findings.series:
+    compared = any(
+        sum(point is not None and point.judgement.verdict.judged for point in each.points) > 1
+        for each in findings.series
+    )
+    changed = any(sentence.kind not in ("flaky", "always") for sentence in found)
+    if compared and not changed and not findings.interrupted:
         yield "Nothing changed between these builds."
 
 
@@ -136,11 +141,18 @@ def _measured(findings: Findings) -> bool:
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None:
-        yield (("results: ", ""), (clean(str(findings.results)), ""))
+        path = clean(str(findings.results))
+        readers = "  (pandas, polars and DuckDB open it)"
+        fits = len(f"results: {path}{readers}") <= width
+        yield (("results: ", ""), (path, ""), *([(readers, "dim")] if fits else []))
     if findings.interrupted:
-        yield (("interrupted: what had finished is kept", ""),)
-    if findings.continue_with and (findings.interrupted or findings.not_run() or findings.counts()[Verdict.INFRA]):
-        yield (("continue with: ", ""), (clean(findings.continue_with), ""))
-    elif findings.results is not None and _measured(findings):
+        yield (("interrupted: what had finished is kept", "bold"),)
+        if findings.continue_with:
+            yield (("continue with: ", "bold"), (clean(findings.continue_with), ""))
+        return
+    if findings.continue_with:
+        text = "the same command runs only what is new; --fresh runs all again"
+        yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
+    if findings.results is not None and _measured(findings):
         path = shlex.quote(str(findings.results))
         yield (("other tolerances, no re-run: ", "dim"), (f"bisect-torch judge {clean(path)} --rtol 1e-3", "dim"))

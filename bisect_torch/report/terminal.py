@@ -20,8 +20,12 @@ PIPE_WIDTH = 120
 
 
 def decorated(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether colour and cursor movement are welcome: a terminal that is not dumb, and no ``NO_COLOR``."""
-    return stream.isatty() and environ.get("TERM", "") != "dumb" and not environ.get("NO_COLOR")
+    """Whether the cursor may be moved: a terminal that is not dumb.
+
+    ``NO_COLOR`` is about colour alone, as its convention says: rich leaves the colours out, and the live matrix stays,
+    which reads by its letters.
+    """
+    return stream.isatty() and environ.get("TERM", "") != "dumb"
 
 
 def open_report(
@@ -39,7 +43,7 @@ def open_report(
         return PlainReport(stream, quiet=quiet)
     from bisect_torch.report.live import LiveReport
 
-    return LiveReport(stream)
+    return LiveReport(stream, closing=not sys.stdout.isatty())
 
 
 def width_for(stream: TextIO) -> int:

@@ -12,7 +12,7 @@ Line = tuple[Span, ...]
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
-_ASCII = str.maketrans({"·": ".", "…": "~", "→": ">", "–": "-", "—": "-", "×": "x", "█": "#", "░": "-"})
+_ASCII = str.maketrans({"·": ".", "…": "_", "→": ">", "–": "-", "—": "-", "×": "x", "█": "#", "░": "-"})
 
 
 def clean(text: str) -> str:

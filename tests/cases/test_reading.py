@@ -9,6 +9,7 @@ import pytest
 from bisect_torch import cases
 from bisect_torch.errors import UsageError
 from bisect_torch.model import CaseKind
+from bisect_torch.shipped import shipped
 
 HEAD = "import torch\nfrom bisect_torch import case, check, skip\n\n"
 
@@ -115,7 +116,6 @@ def test_options_are_parsed(tmp_path: Path) -> None:
     assert case.memory == {"cpu": 3 * 2**29, "cuda": 7}
     assert (case.timeout_s, case.devices, case.needs) == (9.0, ("cpu", "cuda"), ("compile", "torch>=2.6"))
     assert (case.issue, case.line) == ("https://example.org/1", 6)
-    assert found.file.needs_compile
     (found,) = cases.discover([write(tmp_path, HEAD + "@case(memory='500 MB')\ndef f(): pass\n")], timeout_s=50)
     assert found.cases[0].memory["cuda"] == found.cases[0].memory["cpu"] == 500_000_000
     assert found.cases[0].timeout_s == 50
@@ -200,6 +200,24 @@ def test_a_file_in_another_encoding_is_refused_or_read_as_declared(tmp_path: Pat
 )
 def test_use_of_compile_is_seen(tmp_path: Path, text: str, expected: bool) -> None:
     assert cases.discover([write(tmp_path, text)])[0].file.needs_compile is expected
+
+
+DECLARED = "@case(needs='compile')\ndef f():\n    return torch.compile(g)(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [("", False), ("@case\ndef h(): torch.compile(g)\n", True), ("def g(x): return torch.compile(x)\n", True)],
+)
+def test_cases_that_declare_compile_make_only_themselves_wait_for_it(tmp_path: Path, more: str, expected: bool) -> None:
+    (found,) = cases.discover([write(tmp_path, HEAD + DECLARED + more)])
+    assert found.file.needs_compile is expected
+    assert found.cases[0].needs == ("compile",)
+
+
+def test_the_shipped_cases_do_not_all_wait_for_the_compiler() -> None:
+    (found,) = cases.discover([shipped("cases") / "default.py"])
+    assert not found.file.needs_compile
 
 
 def test_neighbours_are_followed_and_hashed(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def test_help_and_version_import_no_library_and_no_command(words):
     )
     done = in_child(code)
     assert done.returncode == 0
-    assert done.stderr == "LOADED [] [] ['bisect_torch.cli.output', 'bisect_torch.cli.main']\n"
+    assert (
+        done.stderr == "LOADED [] [] ['bisect_torch.cli.output', 'bisect_torch.cli.words', 'bisect_torch.cli.main']\n"
+    )
 
 
 def test_help_takes_little_time():

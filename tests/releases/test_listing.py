@@ -17,7 +17,7 @@ from uv import find_uv_bin
 from bisect_torch.child_processes import run_process
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
-from bisect_torch.releases import index as index_room
+from bisect_torch.releases import served
 from bisect_torch.releases.catalogue import load_catalogue
 from bisect_torch.releases.choosing import choose_builds
 from bisect_torch.releases.index import (
@@ -291,7 +291,7 @@ def test_offline_asks_no_server_and_has_the_catalogue_and_folders(
 def test_without_the_default_index_the_catalogue_stands_in_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeIndex(WHEELS) as server:
         server.fault("*", Fault(status=500))
-        monkeypatch.setattr(index_room, "PYPI_SIMPLE_ENDPOINT", server.url)
+        monkeypatch.setattr(served, "PYPI_SIMPLE_ENDPOINT", server.url)
         notes: list[str] = []
         wanted = Selection("2.5.0", "2.6.0")
         builds = choose_builds(wanted, IndexOptions(), note=notes.append)

@@ -12,8 +12,9 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.catalogue import load_catalogue
 from bisect_torch.releases.local import local_build
-from bisect_torch.releases.pages import index_files, web_session
+from bisect_torch.releases.pages import index_files
 from bisect_torch.releases.remote_wheel import torch_wheel_facts, unpacked_bytes
+from bisect_torch.releases.served import web_session
 from tests.support.index import FakeIndex, Fault
 from tests.support.wheels import build_wheel, fake_commit, fake_torch
 

@@ -12,8 +12,10 @@ from rich.console import Console
 from bisect_torch.engine.events import (
     BuildProgress,
     CellFinished,
+    CellStarted,
     Confirming,
     EnvironmentReady,
+    Loading,
     Note,
     RowsAdded,
     RunFinished,
@@ -41,8 +43,9 @@ class Clock:
         return self.now
 
 
-def planned(instances, builds=BUILDS, kept=0, devices=("cpu",)):
-    return RunPlanned(builds, tuple(instances), devices, len(builds) * len(instances) * len(devices), kept, 2)
+def planned(instances, builds=BUILDS, kept=0, devices=("cpu",), to_make=0, make_s=0.0):
+    cells = len(builds) * len(instances) * len(devices)
+    return RunPlanned(builds, tuple(instances), devices, cells, kept, 2, to_make, make_s)
 
 
 def feed(observer, *events):
@@ -54,12 +57,14 @@ def a_run_under_way(rows=3, builds=5):
     clock = Clock()
     progress = RunProgress(clock)
     instances = [instance("bmm", batch=number) for number in range(rows)]
-    progress.apply(planned(instances))
+    progress.apply(planned(instances, to_make=10, make_s=600.0))
     for name in RELEASES[:builds]:
         progress.apply(EnvironmentReady(build(name), environment(name), 1.0, True))
         for number, each in enumerate(instances):
+            started, finished = cell(each, name, "wrong" if number == 1 else "ok")
+            progress.apply(started)
             clock.now += 1
-            feed(progress.apply, *cell(each, name, "wrong" if number == 1 else "ok"))
+            progress.apply(finished)
     progress.apply(BuildProgress(build("2.7.1"), "downloading", 0, 880_000_000))
     clock.now += 10
     progress.apply(BuildProgress(build("2.7.1"), "downloading", 220_000_000, 880_000_000))
@@ -77,7 +82,8 @@ def shown(progress, clock, width, height=40):
 
 def test_the_live_screen_at_80_columns():
     assert shown(*a_run_under_way(), 80) == (
-        "████░░░░░░░░░  cells 15/45 · 5 not ok · 5/15 builds ready · about 55 s left\n"
+        "████░░░░░░░░░  cells 15/45 · 5 not ok · 5/15 builds ready · about 10 min left\n"
+        "\n"
         "  2.7.1  downloading  220 MB of 880 MB  25 %  17 MB/s\n"
         "  2.8.0  installing  3.0 s\n"
         "  8 waiting\n"
@@ -102,7 +108,7 @@ def test_the_screen_fits_every_terminal(width, height, rows):
 def test_with_more_rows_than_lines_those_that_are_not_ok_stay_and_the_rest_is_counted():
     text = shown(*a_run_under_way(300), 80, 24)
     assert re.search(r"^  1 +W  W  W  W  W$", text, re.M)
-    counted = re.search(r"… (\d+) more rows: (\d+) ok so far or not begun", text)
+    counted = re.search(r"… (\d+) more rows: (\d+) ok so far", text)
     assert counted is not None
     assert counted[1] == counted[2]
     assert len(re.findall(r"^  \d+ +[W·]", text, re.M)) + int(counted[1]) == 300
@@ -150,9 +156,87 @@ def test_cells_kept_from_before_do_not_make_the_time_left_look_short():
         feed(progress.apply, *cell(each, "2.4.1", "ok", kept=True))
     assert progress.seconds_left() is None
     for each in instances[:10]:
+        started, finished = cell(each, "2.5.0", "ok")
+        progress.apply(started)
         clock.now += 2
-        feed(progress.apply, *cell(each, "2.5.0", "ok"))
+        progress.apply(finished)
+        clock.now += 7  # nothing runs: not the pace of cells
     assert progress.seconds_left() == pytest.approx(20, rel=0.15)
+
+
+def test_environments_that_must_still_be_made_count_in_the_time_left():
+    clock = Clock()
+    progress = RunProgress(clock)
+    progress.apply(planned([instance("f")], BUILDS[:4], to_make=3, make_s=90.0))
+    assert progress.seconds_left() == pytest.approx(90)
+    progress.apply(EnvironmentReady(BUILDS[0], environment("2.4.1"), 0.1, True))
+    progress.apply(BuildProgress(BUILDS[1], "installing"))
+    clock.now += 10
+    assert progress.seconds_left() == pytest.approx(80)
+    progress.apply(EnvironmentReady(BUILDS[1], environment("2.5.0"), 50.0, False))
+    assert progress.seconds_left() == pytest.approx(100)
+    progress.apply(BuildProgress(BUILDS[2], "failed", message="no wheel"))
+    progress.apply(EnvironmentReady(BUILDS[3], environment("2.6.0"), 50.0, False))
+    assert progress.seconds_left() is None
+
+
+def test_confirming_has_a_bar_a_count_and_a_time_of_its_own():
+    clock = Clock()
+    progress = RunProgress(clock)
+    instances = [instance("f", n=number) for number in range(8)]
+    progress.apply(planned(instances, BUILDS[:1]))
+    progress.apply(EnvironmentReady(BUILDS[0], environment("2.4.1"), 1.0, True))
+    for each in instances:
+        feed(progress.apply, *cell(each, "2.4.1", "ok"))
+    progress.apply(Confirming(8, "the first and last build of each row, again in new processes"))
+    for each in instances[:6]:
+        clock.now += 10
+        feed(progress.apply, *cell(each, "2.4.1", "ok", repeat=1))
+    text = shown(progress, clock, 100)
+    assert text.startswith("████████████░░░░  confirming 6/8 · about 20 s left\n")
+    assert "running the first and last build of each row, again in new processes\n" in text
+
+
+def test_the_screen_says_what_runs_and_for_how_long():
+    clock = Clock()
+    progress = RunProgress(clock)
+    slow, quick = instance("slow"), instance("quick")
+    progress.apply(planned([slow, quick], BUILDS[:2]))
+    progress.apply(Loading(BUILDS[0], "loading torch", 1))
+    clock.now += 3
+    assert "  2.4.1 loading torch 3 s\n" in shown(progress, clock, 80)
+    progress.apply(Loading(BUILDS[0], "loading torch", 1, ended=True))
+    progress.apply(CellStarted(BUILDS[0], slow, "cpu", 0))
+    clock.now += 40
+    progress.apply(CellStarted(BUILDS[1], quick, "cpu", 0))
+    assert "  2.4.1 slow 40 s, 2.5.0 quick\n" in shown(progress, clock, 80)
+    feed(progress.apply, *list(cell(slow, "2.4.1", "ok"))[1:])
+    assert "  2.5.0 quick\n" in shown(progress, clock, 80)
+
+
+def test_what_does_not_fit_on_the_line_of_what_runs_is_counted():
+    progress = RunProgress(clock := Clock())
+    progress.apply(planned([instance("f")], BUILDS[:4]))
+    for number, each in enumerate(BUILDS[:2]):
+        progress.apply(Loading(each, "loading the compiler stack", number))
+    assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack\n" in shown(progress, clock, 80)
+    for number, each in enumerate(BUILDS[2:4], start=2):
+        progress.apply(Loading(each, "loading the compiler stack", number))
+    assert "  2.4.1 loading the compiler stack, 2.5.0 loading the compiler stack, 2 more\n" in shown(
+        progress, clock, 80
+    )
+
+
+def test_with_more_rows_than_lines_a_calm_case_takes_one():
+    progress = RunProgress(Clock())
+    instances = [instance(name, n=number) for name in ("f", "g", "h") for number in range(20)]
+    progress.apply(planned(instances, BUILDS[:2]))
+    for each in instances[:25]:
+        feed(progress.apply, *cell(each, "2.4.1", "wrong" if each.name == "f[n=3]" else "ok"))
+    text = shown(progress, Clock(), 80, 40)
+    assert "h (20×)" in text
+    assert re.search(r"^g \(20×\) +…$", text, re.M)
+    assert re.search(r"^  3 +W$", text, re.M)
 
 
 def test_ten_thousand_cells_cost_less_than_half_a_second():
@@ -192,12 +276,14 @@ def test_on_a_pipe_progress_is_plain_lines():
     assert stream.getvalue() == (
         "1 instance on 2 builds: 2 cells\n"
         "2.4.1: downloading 880 MB\n"
+        "2.4.1: downloading 440 MB of 880 MB\n"
         "2.4.1: environment ready, Python 3.11.7 (built in 41 s)\n"
         "1 more instance after expansion: 4 cells\n"
         "2.4.1: 2 cells: 1 ok, 1 wrong\n"
         "2.4.1: a worker was lost\\x1b[2J\n"
         "2.5.0: no environment: no wheel for Python 3.14\n"
-        "2 repeats in other processes to confirm: ends of transitions\n"
+        "confirming, 2 more runs: ends of transitions\n"
+        "confirmed 1 of 2\n"
         "2.5.0: 1 of 2 cells: 1 uninstallable\n"
         "finished after 1 min 5 s: 3 of 4 cells\n"
     )
@@ -257,7 +343,7 @@ def test_what_has_not_changed_is_not_drawn_again():
     [
         (Terminal(), {"TERM": "xterm"}, False, True),
         (Terminal(), {"TERM": "dumb"}, False, False),
-        (Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        (Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False, True),
         (Terminal(), {"TERM": "xterm", "NO_COLOR": ""}, False, True),
         (Terminal(), {"TERM": "xterm"}, True, False),
         (io.StringIO(), {"TERM": "xterm"}, False, False),

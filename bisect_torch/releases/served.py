@@ -1,0 +1,119 @@
+"""Asks package indexes and reads their answers. Parsing is pypi-simple's, whose own default index is used.
+
+Loaded only when something must be asked or parsed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import requests
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    DistributionPackage,
+    NoSuchProjectError,
+    ProjectPage,
+    PyPISimple,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+)
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from bisect_torch.errors import InfrastructureError
+from bisect_torch.releases.pages import IndexFile, shown_url
+
+
+def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tuple[IndexFile, ...] | None:
+    """The wheels of a project on a served index; None when it does not have the project.
+
+    Args:
+        index_url: None for the public default.
+        timeout_s: Longest silence of the server, in seconds.
+
+    Raises:
+        InfrastructureError: The index cannot be reached, refuses, or does not speak the Simple API.
+    """
+    url = index_url or PYPI_SIMPLE_ENDPOINT
+    try:
+        # Leaving the client closes its session.
+        with PyPISimple(url, session=web_session()) as client:
+            return _wheels(client.get_project_page(project, timeout=timeout_s))
+    except NoSuchProjectError:
+        return None
+    except (requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
+        raise _index_failed(url, project, error) from error
+
+
+def links_page(project: str, place: str, *, timeout_s: float) -> tuple[IndexFile, ...]:
+    """All wheels that a page links to.
+
+    Raises:
+        InfrastructureError: The page cannot be read.
+    """
+    try:
+        with web_session() as session:
+            answer = session.get(place, timeout=timeout_s)
+            answer.raise_for_status()
+            return read_html(project, answer.content, answer.url)
+    except (requests.RequestException, ValueError) as error:
+        raise _index_failed(place, project, error) from error
+
+
+def read_html(project: str, content: bytes, base_url: str) -> tuple[IndexFile, ...]:
+    """The wheels of a project's page in HTML form."""
+    return _wheels(ProjectPage.from_html(project, content, base_url=base_url))
+
+
+def web_session() -> requests.Session:
+    """A session that asks three times where a connection is refused or a server overloaded, and waits just once."""
+    session = requests.Session()
+    retry = Retry(total=2, read=False, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    certificates = os.environ.get("SSL_CERT_FILE")  # the name that uv knows
+    if certificates and not os.environ.get("REQUESTS_CA_BUNDLE"):
+        session.verify = certificates
+    return session
+
+
+def _wheels(page: ProjectPage) -> tuple[IndexFile, ...]:
+    return tuple(_file(package) for package in page.packages if package.filename.endswith(".whl"))
+
+
+def _file(package: DistributionPackage) -> IndexFile:
+    return IndexFile(
+        filename=package.filename,
+        url=package.url,
+        sha256=(package.digests or {}).get("sha256"),
+        bytes=package.size,
+        uploaded=package.upload_time,
+        yanked=(package.yanked_reason or "") if package.is_yanked else None,
+        requires_python=package.requires_python,
+    )
+
+
+def _index_failed(url: str, project: str, error: Exception) -> InfrastructureError:
+    where = shown_url(url)
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        status = error.response.status_code
+        hint = "check user name and password" if status in (401, 403) else "try again later"
+        if status == requests.codes.not_found:
+            hint = "check the address"
+        return InfrastructureError(f"the package index {where} answers status {status} for {project}", hint=hint)
+    offline = "check the network and the address, or use --offline with what is in the catalogue"
+    if isinstance(error, requests.Timeout):
+        return InfrastructureError(f"the package index {where} does not answer in time", hint=offline)
+    if isinstance(error, requests.RequestException) and not isinstance(error, ValueError):
+        return InfrastructureError(f"the package index {where} cannot be reached: {_root_cause(error)}", hint=offline)
+    return InfrastructureError(
+        f"{where} does not answer like a package index: {type(error).__name__}",
+        hint="the address must be that of a Simple API, often one that ends in /simple/",
+    )
+
+
+def _root_cause(error: BaseException) -> str:
+    """The innermost reason: requests wraps urllib3, which wraps the system's error."""
+    reason: object = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    return re.sub(r"^\w+\(host=[^)]*\): ", "", str(reason)) or type(error).__name__

@@ -1,0 +1,200 @@
+"""Every kind of wrong command line: one clear line, a hint where there is something to do, and nothing done.
+
+The real command runs in this process against a loopback index of fake releases 2.4.1, 2.5.0 and 2.6.0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from bisect_torch.cli.main import main
+from tests.support.index import FakeIndex
+from tests.support.wheels import releases
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+FILES = {
+    "ok.py": "from bisect_torch import case\n@case(n=[1, 2])\ndef fine(n):\n    pass\n",
+    "syntax.py": "from bisect_torch import case\n@case\ndef broken(:\n    pass\n",
+    "none.py": "from bisect_torch import case\n\ndef forgotten():\n    pass\n",
+    "twice.py": "from bisect_torch import case\n@case\ndef a():\n    pass\n@case\ndef a():\n    pass\n",
+    "list.py": "from bisect_torch import case\n@case(n=[[1]])\ndef a(n):\n    pass\n",
+    "other.py": "from bisect_torch import case\n@case(m=[1])\ndef a(n):\n    pass\n",
+    "nothing.py": "from bisect_torch import case\n@case(n=[])\ndef a(n):\n    pass\n",
+    "text.parquet": "not Parquet at all",
+}
+
+REFUSED: dict[str, tuple[list[str], str, str]] = {
+    # what is wrong: words after `run`, what the first line must match, what the hint must match
+    "unknown file": (["missing.py"], r"missing\.py: no such file", ""),
+    "folder without files": (["empty"], r"empty: the folder holds no \*\.py", ""),
+    "syntax error": (["syntax.py"], r"syntax\.py:3: invalid syntax", r"def broken"),
+    "no case": (["none.py"], r"none\.py:1: .*declares no case", "@case"),
+    "same name twice": (["twice.py"], r"twice\.py:5|twice\.py:6: the case 'a' was declared before, in line 3", "name"),
+    "parameter that is a list": (["list.py"], r"list\.py:2: case 'a': the parameter 'n' has the value \[1\]", ""),
+    "parameter that is not taken": (["other.py"], r"other\.py:2: case 'a': .*'m'", ""),
+    "parameter without values": (["nothing.py"], r"nothing\.py:2: case 'a': .*'n' has an empty list", ""),
+    "unreadable -k": (["ok.py", "-k", "and and"], "-k 'and and': a name is missing before 'and'", "for example"),
+    "-k that fits nothing": (["ok.py", "-k", "softmax"], "-k 'softmax' fits none of 2 instances", "fine"),
+    "unknown version": (["ok.py", "--versions", "2.5.9"], r"torch 2\.5\.9 does not exist.*2\.5\.0 and 2\.6\.0", "rel"),
+    "no version": (["ok.py", "--versions", " , "], "--versions: ' , ' names nothing", "--help"),
+    "unknown --from": (["ok.py", "--from", "9.9.9"], r"torch 9\.9\.9 does not exist.*2\.6\.0", "releases"),
+    "unknown --to": (["ok.py", "--to", "1.0"], r"torch 1\.0 does not exist.*2\.4\.1", "releases"),
+    "not a version": (["ok.py", "--from", "newest"], "'newest' is not a version", "versions look like"),
+    "reversed range": (["ok.py", "--from", "2.6.0", "--to", "2.4.1"], "the range is reversed", r"--from 2\.4\.1"),
+    "empty range": (["ok.py", "--exclude", "2.4.1,2.5.0,2.6.0"], "the range is empty", r"known are 2\.4\.1"),
+    "unknown interpreter": (["ok.py", "--versions", "/nowhere/python"], "no Python interpreter at /nowhere", ""),
+    "--python that is no version": (["ok.py", "--python", "newest"], "--python newest: not a version", ""),
+    "--python that is not there": (["ok.py", "--python", "/nowhere"], "--python /nowhere: not a Python", ""),
+    "no jobs": (["ok.py", "--jobs", "0"], "--jobs: '0' is not a number above zero", "--help"),
+    "endless time": (["ok.py", "--timeout", "nan"], "--timeout: 'nan' is not a number above zero", "--help"),
+    "half a repeat": (["ok.py", "--repeat", "1.5"], "--repeat: '1.5' is not", "--help"),
+    "unknown size": (["ok.py", "--max-memory", "lots"], "'lots' is not a size", "--help"),
+    "device typo": (["ok.py", "--device", "gpu"], "'gpu' is not a device; known are cpu, cuda", "--help"),
+    "device number": (["ok.py", "--device", "cuda:x"], "'cuda:x' is not a device", "--help"),
+    "no device": (["ok.py", "--device", ""], "--device: '' names nothing", "--help"),
+    "unknown backend": (["ok.py", "--torch-backend", "gpu"], "'gpu' is not a backend; known are pypi", "--help"),
+    "results in a folder's place": (["ok.py", "-o", "empty"], "empty is no file", "name another file"),
+    "results that are not Parquet": (["ok.py", "-o", "text.parquet"], "is not a Parquet file", "another"),
+    "results of somebody else": (["ok.py", "-o", "foreign.parquet"], "no results file of bisect-torch", "another"),
+    "results in no folder": (["ok.py", "-o", "no/x.parquet"], "the folder .*/no does not exist", "make it"),
+    "unreadable expression": (["ok.py", "--bad-if-output", "("], r"--bad-if-output '\('", ""),
+    "requirement": (["ok.py", "--with", "!!"], "--with !!: not a requirement", ""),
+    "torch beside torch": (["ok.py", "--with", "torch==2.5.0"], "each environment has its own torch", "--versions"),
+    "no project": (["ok.py", "--with-editable", "empty"], "no project there", "pyproject"),
+    "nothing after --": (["--"], "there is no command after --", "COMMAND"),
+    "index folder that is not there": (["ok.py", "--index-url", "nowhere"], "index folder nowhere does not", "https"),
+    "unknown option": (["ok.py", "--form", "2.4.1"], "unknown option '--form'", "--from"),
+}
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[FakeIndex]:
+    with FakeIndex(releases(dict.fromkeys(("2.4.1", "2.5.0", "2.6.0"), ""))) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a user: case files, and a store elsewhere."""
+    here = tmp_path / "work"
+    (here / "empty").mkdir(parents=True)
+    for name, text in FILES.items():
+        (here / name).write_text(text)
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), here / "foreign.parquet")
+    for name in [name for name in os.environ if name.startswith(("UV_", "BISECT_TORCH_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+    monkeypatch.setenv("BISECT_TORCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(here)
+    return here
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def environments(folder: Path) -> list[Path]:
+    return [path for kind in ("envs", "tmp", "quarantine") for path in (folder.parent / "store" / kind).glob("*")]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_line_is_refused_in_one_line_and_nothing_is_done(
+    name: str, folder: Path, index: FakeIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, message, hint = REFUSED[name]
+    before = contents(folder)
+    index.requests.clear()
+    if "--python" not in words:
+        words = ["--python", PYTHON, *words]
+
+    assert main(["run", *words]) == 2
+
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert lines[0].startswith("error: ")
+    assert re.search(message, lines[0])
+    assert len(lines) == (2 if hint else 1)
+    assert not hint or re.match(f"hint: .*{hint}", lines[1])
+    assert contents(folder) == before
+    assert environments(folder) == []
+    assert index.requested("/files/*.whl") == []
+
+
+OUR_SIDE: dict[str, tuple[list[str], str]] = {
+    # exit 3: the line is right, and the machine or the network is not
+    "store in a file's place": (["ok.py", "--store", "text.parquet"], "the store .*text.parquet cannot be written"),
+    "index that does not answer": (["ok.py", "--index-url", "http://127.0.0.1:9/simple"], "cannot be reached"),
+}
+
+
+@pytest.mark.parametrize("name", OUR_SIDE)
+def test_a_failure_on_our_side_ends_with_3_and_a_hint(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, message = OUR_SIDE[name]
+    before = contents(folder)
+    assert main(["run", "--python", PYTHON, *words]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert re.search(message, error)
+    assert hint.startswith("hint: ")
+    assert contents(folder) == before
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_downloaded(
+    folder: Path, index: FakeIndex, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1_000_000))
+    monkeypatch.setattr("bisect_torch.environments.store.Store.free_bytes", lambda self: 1_000_000)
+    index.requests.clear()
+    assert main(["run", "--python", PYTHON, "ok.py"]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert re.search(r"the disk is too small: 3 environments need .*, .*store has 0\.0 GB free", error)
+    assert "--store" in hint
+    assert index.requested("/files/*.whl") == []
+    assert environments(folder) == []
+
+
+def test_a_dry_run_makes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(folder)
+    assert main(["run", "--python", PYTHON, "ok.py", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 builds: 0 environments are there, 3 to be made"
+    assert lines[-1] == "would run 2 instances on each build"
+    assert contents(folder) == before
+    assert environments(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["judge", "missing.parquet"], "there are no results at .*missing.parquet"),
+        (["judge", "text.parquet"], "is not a Parquet file"),
+        (["judge", "foreign.parquet"], "no results file of bisect-torch"),
+        (["judge", "foreign.parquet", "--rtol", "-1"], "--rtol: '-1' is not a number from zero up"),
+        (["envs", "path", "9.9"], "there is no environment of 9.9"),
+        (["envs", "remove"], "name the versions to remove, or --all"),
+        (["envs"], "COMMAND"),
+        (["releases", "--from", "newest"], "'newest' is not a version"),
+    ],
+)
+def test_the_other_commands_refuse_as_clearly(
+    words: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(folder)
+    assert main(words) == 2
+    error, *hint = capsys.readouterr().err.splitlines()
+    assert re.search(message, error)
+    assert all(line.startswith("hint: ") for line in hint)
+    assert contents(folder) == before
