@@ -13,7 +13,7 @@ DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")
 """Kinds of device that an environment's control program can check."""
 
 _DEVICE = re.compile(rf"(?:{'|'.join(DEVICE_KINDS)})(?::\d+)?")
-_BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm\d+(?:\.\d+)*")
+_BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm(?:\d+(?:\.\d+)*)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 

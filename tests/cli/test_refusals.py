@@ -16,6 +16,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from bisect_torch.cli.arguments import backend
 from bisect_torch.cli.main import main
 from tests.support.index import FakeIndex
 from tests.support.wheels import releases
@@ -101,6 +102,11 @@ def folder(tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch) ->
 
 def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["pypi", "auto", "cpu", "xpu", "cu128", "rocm", "rocm6.4"])
+def test_every_backend_that_is_offered_is_taken(name: str) -> None:
+    assert backend(name) == name
 
 
 def environments(folder: Path) -> list[Path]:
