@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
@@ -159,6 +160,15 @@ def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
     between = (("2.5.0", "uninstallable: no wheel"), ("2.5.1", "not run"))
     found = only(row, transitions=[transition("broke", row, "2.4.1", "2.6.0", between=between)])
     assert dict(found.evidence)["untested between"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
+
+
+def test_a_verdict_that_forks_do_not_share_says_what_they_gave_and_counts_only_who_agrees():
+    row = series("f", "ok", "crash:SIGSEGV")
+    counts = {"ok": 2, "crash:SIGSEGV": 3}
+    row = replace(row, points=(row.points[0], replace(row.points[1], in_forks="ok", counts=counts, processes=5)))
+    evidence = dict(only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")]).evidence)
+    assert evidence["in forks of a worker"] == "ok on 2.5.0; an interpreter of its own is what counts"
+    assert evidence["confidence"].startswith("3 and 3 processes agree")
 
 
 def test_an_unconfirmed_transition_says_so():
