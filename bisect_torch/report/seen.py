@@ -36,10 +36,11 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
 
 
 def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iterable[str]:
-    if errors:
-        yield f"relative error {max(errors):.2g}"
     returned = [each for each in observations if each.outcome == Outcome.RETURNED.value]
     worst = max(returned, key=lambda each: each.wrong_elements or 0, default=None)
+    # The error counts finite elements only: it says nothing about a NaN or an infinity where a number should be.
+    if errors and not (worst and (worst.nan_mismatches or worst.inf_mismatches)):
+        yield f"relative error {max(errors):.2g}"
     if worst is None:
         return
     if worst.mismatch:
