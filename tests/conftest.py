@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,6 +12,17 @@ import pytest
 
 REAL_RELEASES = ("2.4.1", "2.14.0")
 """The oldest and the newest of the range that the tool is made for."""
+
+
+def pytest_configure() -> None:
+    """Signals as in a terminal: what a shell started in the background ignores, its children would ignore too."""
+    for number, handler in {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)
