@@ -27,7 +27,8 @@ def test_forks_of_a_worker_use_torch_as_a_fresh_process_does(start: StartWorker,
         facts = run(worker, "adds", isolation=isolation, seed=1)
         assert (facts["outcome"], facts["wrong_elements"], facts["threads"]) == ("returned", 0, 2)
         assert facts["isolation"] == isolation.value
-        assert int(str(facts["peak_rss_bytes"])) < 60 * 2**20
+        # Its own growth, not the some 500 MB that a process with torch has; kernels, too, are paged in by the cell.
+        assert int(str(facts["peak_rss_bytes"])) < 200 * 2**20
     for case in ("multiplies_on_all_threads", "goes_backward") * 2:
         assert run(worker, case)["outcome"] == "returned"
     digests = {str(run(worker, "adds")["digest"]) for _ in range(20)}
