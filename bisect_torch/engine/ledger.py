@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bisect_torch import analysis, cases, results
+from bisect_torch import analysis, cases, environments, results
 from bisect_torch.engine import host
 from bisect_torch.engine.plan import CellRun, Place, natural_isolation, why_not
 from bisect_torch.engine.request import RunRequest
@@ -52,7 +52,8 @@ class Ledger:
             for planned in request.plan.environments
             if (environment := planned.present or self._described(planned.build, planned.lock_hash, planned.python))
         }
-        self._present = {planned.build.name for planned in request.plan.environments if planned.present}
+        self._present = {planned.build.name: planned.present for planned in request.plan.environments}
+        self._whole: dict[str, bool] = {}
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
@@ -140,8 +141,12 @@ class Ledger:
 
         A run sweeps at its end. If it did not come to that, an environment that is as it was made tells the same.
         """
-        whole = build.kind is BuildKind.LOCAL or build.name in self._present
-        return not whole and observation.run_id in self._cut_off
+        if build.kind is BuildKind.LOCAL or observation.run_id not in self._cut_off:
+            return False
+        if build.name not in self._whole:
+            present = self._present[build.name]
+            self._whole[build.name] = present is not None and environments.whole(present)
+        return not self._whole[build.name]
 
     def first_pass(self, cells: Iterable[CellRun]) -> list[CellRun]:
         """The repeats of these cells that every run begins with and that are not known yet."""

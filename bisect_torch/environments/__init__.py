@@ -6,7 +6,7 @@ from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable
 from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
-from bisect_torch.environments.seal import Seal, changed_since, seal
+from bisect_torch.environments.seal import Seal, changed_since, seal, whole
 from bisect_torch.environments.staged import staged_package
 from bisect_torch.environments.store import Store
 from bisect_torch.environments.variables import clean_environment_variables
@@ -31,4 +31,5 @@ __all__ = [
     "resolve_backend",
     "seal",
     "staged_package",
+    "whole",
 ]

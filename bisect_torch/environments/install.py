@@ -120,27 +120,15 @@ def _ensure(
     return environment, False
 
 
-_SWEPT_FOR_S = 60.0
-_swept: dict[Path, float] = {}
-"""Environments that a plan of this process found unchanged, and when: :func:`ensure` need not look again so soon."""
-
-
-def check_present(want: Wanted) -> Environment | None:
-    """The environment if it is there and unchanged. Looks only; a changed one is dealt with when it is asked for."""
-    environment, _ = stamp.sweep(want.root)
-    if environment is None:
-        return None
-    _swept[want.root] = time.monotonic()
-    return replace(environment, build=want.build)
+def stamped(want: Wanted) -> Environment | None:
+    """The environment if it is there, as its stamp tells; whether its files are unchanged is seen by :func:`ensure`."""
+    found = stamp.read(want.root)
+    return replace(found.environment, build=want.build) if found is not None else None
 
 
 def _present(want: Wanted, progress: Progress, cancel: threading.Event | None) -> Environment | None:
     if not want.root.exists():
         return None
-    if time.monotonic() - _swept.pop(want.root, -_SWEPT_FOR_S) < _SWEPT_FOR_S:
-        found = stamp.read(want.root)
-        if found is not None:
-            return replace(found.environment, build=want.build)
     environment, changes = stamp.sweep(want.root)
     if environment is not None:
         return replace(environment, build=want.build)

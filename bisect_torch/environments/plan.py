@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bisect_torch.environments import pythons
 from bisect_torch.environments.failures import NotInstallable
-from bisect_torch.environments.install import Wanted, check_present, wanted
+from bisect_torch.environments.install import Wanted, stamped, wanted
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.errors import InfrastructureError
@@ -42,7 +42,7 @@ class PlannedEnvironment:
     Args:
         python: Minor version it will have; None for a local interpreter and where no Python fits.
         request: What to give :func:`ensure` as ``python``.
-        present: The environment, when it is there and unchanged.
+        present: The environment, when it is there. Whether its files are unchanged is seen when it is used.
         reason: Why it cannot be installed; empty when it can.
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
@@ -164,7 +164,7 @@ def _plan_one(
 
 def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
     minor = want.interpreter.minor
-    present = check_present(want)
+    present = stamped(want)
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )

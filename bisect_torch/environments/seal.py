@@ -35,6 +35,11 @@ def seal(environment: Environment) -> Seal | None:
     return Seal(status.st_ino, status.st_mtime_ns)
 
 
+def whole(environment: Environment) -> bool:
+    """Whether an environment is as it was made."""
+    return changed_since(environment, seal(environment)) is None
+
+
 def changed_since(environment: Environment, before: Seal | None) -> str | None:
     """What changed in an environment since it was sealed, in words; None when nothing did, or it cannot be known."""
     if before is None:

@@ -47,7 +47,7 @@ def timed_run(folder: Path) -> tuple[float, float, float]:
     ) as tool:
         assert tool.stderr is not None
         for line in tool.stderr:
-            if "to confirm" in line and confirming is None:
+            if line.startswith("confirming") and confirming is None:
                 confirming = time.perf_counter()
     end = time.perf_counter()
     if tool.returncode not in (0, 1):

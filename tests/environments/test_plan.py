@@ -72,7 +72,7 @@ def test_one_build_that_cannot_be_locked_does_not_stop_the_others(workshop: Work
         plan_environments([second], workshop.options)
 
 
-def test_a_changed_environment_counts_as_missing(workshop: Workshop) -> None:
+def test_a_changed_environment_is_planned_as_there_and_made_anew_when_it_is_used(workshop: Workshop) -> None:
     environment, _ = workshop.ensure("2.4.1")
     next(environment.root.glob("lib/python*/site-packages/torch/version.py")).unlink()
     plan = plan_environments([workshop.build("2.4.1")], workshop.options)
