@@ -172,6 +172,9 @@ def _exited(observation: Observation) -> Judgement:
         status = 1 if by_exception else 0
     if observation.phase == "exit":
         return _crash(observation, f"exit {status}")
+    broken = _not_torchs_fault(observation)
+    if broken is not None:
+        return broken
     if _output_is_bad(observation):
         return _wrong(observation, normalise(observation.mismatch or ""))
     if status == 0:

@@ -55,6 +55,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         UsageError: It holds no observation.
     """
     from bisect_torch import analysis
+    from bisect_torch.cli.run import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
     from bisect_torch.results.recalled import recalled_builds, recalled_environments
@@ -76,6 +77,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         observations=tuple(analysis.counted(observations)),
         results=results.path,
         notes=notes,
+        known_releases=known_releases(),
     )
 
 

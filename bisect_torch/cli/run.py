@@ -226,7 +226,15 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
+        known_releases=known_releases(),
     )
+
+
+def known_releases() -> tuple[str, ...]:
+    """Every release in the catalogue, oldest first."""
+    from bisect_torch.releases.catalogue import load_catalogue
+
+    return tuple(release.version for release in load_catalogue())
 
 
 def _continue_with(words: Sequence[str]) -> str:

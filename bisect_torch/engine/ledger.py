@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bisect_torch import analysis, cases, environments, results
 from bisect_torch.engine import host
@@ -54,6 +55,7 @@ class Ledger:
         }
         self._present = {planned.build.name: planned.present for planned in request.plan.environments}
         self._whole: dict[str, bool] = {}
+        self._superseded = _superseded(self.file.runs)
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
@@ -129,6 +131,8 @@ class Ledger:
             known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
             for observation in known:
                 verdict = analysis.judge(observation).verdict
+                if (observation.run_id, cell.build.name, cell.instance.case.file.sha256) in self._superseded:
+                    continue
                 if verdict not in _SAYS_NOTHING and not (verdict.bad and self._unproven(cell.build, observation)):
                     # The same cell may have been recorded under another path: in this run it has this run's names.
                     observation = dataclasses.replace(observation, case_file=self._row(cell)[0])
@@ -239,6 +243,20 @@ class Ledger:
             isolation = Isolation.PROCESS if own else Isolation.FORK
             runs.append(dataclasses.replace(run, repeat=wanted.repeat, isolation=isolation))
         return runs
+
+
+def _superseded(runs: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str, str]]:
+    """Run, build and case file whose results a later ``--fresh`` was to replace when it was cut off.
+
+    What goes on from there must not fill in what the user wanted run again.
+    """
+    found = set()
+    for place, run in enumerate(runs):
+        if run.get("fresh") and run.get("ended_at") is None:
+            for earlier in runs[:place]:
+                for build in run["builds"]:
+                    found |= {(earlier["run_id"], build, digest) for digest in run["case_files"]}
+    return frozenset(found)
 
 
 def _identity(environment: Environment) -> tuple[object, ...]:

@@ -425,6 +425,8 @@ class Run:
             "timeout_s": request.timeout_s,
             "threads": request.threads,
             "seed": request.seed,
+            "fresh": request.fresh,
+            "case_files": sorted(item.file.sha256 for item in request.discovered),
             "host": host.host_facts(),
             "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         }

@@ -24,6 +24,7 @@ class Findings:
         results: Where the results are.
         continue_with: The command line that goes on where this run stopped.
         interrupted: The user stopped it.
+        known_releases: Releases that exist, in order, to tell which of them did not take part.
         seconds: How long it took; None for results that are only judged again.
     """
 
@@ -37,6 +38,7 @@ class Findings:
     interrupted: bool = False
     seconds: float | None = None
     notes: tuple[str, ...] = field(default=())
+    known_releases: tuple[str, ...] = ()
 
     @property
     def build_names(self) -> tuple[str, ...]:
@@ -73,6 +75,13 @@ class Findings:
         applies = [point for point in newest if point is None or point.judgement.verdict is not Verdict.SKIP]
         judged = all(point is not None and point.judgement.verdict.judged for point in applies)
         return 0 if newest and judged else 3
+
+    def left_out(self, before: str, after: str) -> tuple[str, ...]:
+        """Known releases between two builds that did not take part."""
+        if before not in self.known_releases or after not in self.known_releases:
+            return ()
+        first, last = self.known_releases.index(before), self.known_releases.index(after)
+        return tuple(name for name in self.known_releases[first + 1 : last] if name not in self.build_names)
 
     def counts(self) -> Counter[Verdict]:
         """Cells of each verdict."""

@@ -81,7 +81,8 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     first = group[0]
     series = [each.series for each in group]
     before, after = first.before.build, first.after.build
-    text = f"{subject(series, findings)} {_statement(first, len(group))}"
+    gap = bool(findings.left_out(first.before.build, first.after.build))
+    text = f"{subject(series, findings)} {_statement(first, len(group), gap=gap)}"
     if not first.confirmed:
         text += ", not confirmed"
     old_commit, new_commit = findings.commit(before), findings.commit(after)
@@ -101,26 +102,33 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     )
 
 
-def _statement(transition: Transition, number: int) -> str:
-    """What happened, without its subject, which is ``number`` instances."""
+def _statement(transition: Transition, number: int, *, gap: bool = False) -> str:
+    """What happened, without its subject, which is ``number`` instances.
+
+    Args:
+        gap: Releases between the two ends did not take part.
+    """
     old, new = transition.before.judgement, transition.after.judgement
     old_name, new_name = clean(transition.before.build), clean(transition.after.build)
+    since = f"{new_name} on"
+    if gap:
+        new_name = since = f"{new_name} or an earlier release that was not run"
     again = " again" if _happened_before(transition) else ""
     new_does = _plural_verb(does(new), number)
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
-        return f"{new_does}{again} from {new_name} on (last good {old_name})"
+        return f"{new_does}{again} from {since} (last good {old_name})"
     if transition.kind is TransitionKind.FIXED:
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
-        return f"{new_does} from {new_name} on, instead of {doing(old)} up to {old_name}: {noun(old)} became silent"
+        return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}: {noun(old)} became silent"
     if transition.kind is TransitionKind.APPEARED:
         it = "it" if number == 1 else "they"
         where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
         return f"{are} first available in {new_name}{where} (absent up to {old_name})"
     if transition.kind is TransitionKind.DISAPPEARED:
-        return f"{are} gone from {new_name} on (last available in {old_name})"
-    return f"{new_does} from {new_name} on, instead of {instead_of(old, new)} up to {old_name}"
+        return f"{are} gone from {since} (last available in {old_name})"
+    return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
 
 
 def _happened_before(transition: Transition) -> bool:
@@ -156,6 +164,10 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
     if link:
         yield "compare", link
     yield from _differs(before.build, after.build, findings)
+    left_out = findings.left_out(before.build, after.build)
+    if left_out:
+        these = listed(list(left_out), most=4)
+        yield "not run between", f"{these}; narrow it with --from {clean(before.build)} --to {clean(after.build)}"
     if first.between:
         yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group)

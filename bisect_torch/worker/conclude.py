@@ -99,7 +99,15 @@ def _command(status: int, ending: Ending) -> Dict[str, Any]:
         last = ending.stderr.text().strip().splitlines()[-1:] or ["the command cannot be started"]
         reason = "exit status %d: %s" % (status, last[0][:500])
         return {"outcome": "environment_broken", "exit_code": status, "reason": reason, "phase": "load"}
-    return {"outcome": "exited", "exit_code": status, "phase": "run"}
+    facts: Dict[str, Any] = {"outcome": "exited", "exit_code": status, "phase": "run"}
+    last = ending.stderr.text().strip().splitlines()[-1:]
+    if last:
+        facts["message"] = last[0][:500]
+        # What Python prints when an import fails: the environment lacks something, as for a script.
+        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last[0])
+        if missing:
+            facts["missing_module"] = missing.group(1)
+    return facts
 
 
 def _left_without_result(status: int, ending: Ending) -> Dict[str, Any]:

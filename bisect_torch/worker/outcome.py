@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import traceback
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -59,6 +61,8 @@ def facts_of(raised: BaseException, file: str) -> Dict[str, Any]:
         facts["absent_name"] = absent_name(raised, frames)
     if out_of_memory(raised) or out_of_memory(root):  # whoever asked for it
         facts["outcome"] = "out_of_memory"
+    if disk_full(raised):
+        facts.update(outcome="lost", reason="no space left on the device that the case wrote to")
     return facts
 
 
@@ -155,6 +159,15 @@ def out_of_memory(raised: BaseException) -> bool:
         return True
     names = [kind.__name__ for kind in type(raised).__mro__]
     return "OutOfMemoryError" in names or bool(_NO_MEMORY.search(message_of(raised)))
+
+
+def disk_full(raised: BaseException) -> bool:
+    """Whether a disk or a quota was full, anywhere in the chain: that says nothing about torch."""
+    return any(
+        (isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT))
+        or os.strerror(errno.ENOSPC) in message_of(each)
+        for each in chain(raised)
+    )
 
 
 def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -182,3 +184,38 @@ def test_parameters_that_need_torch_are_expanded_in_a_worker(make_tool: MakeTool
 
     assert [series["instance"] for series in answer.data["series"]] == [f"named[name={n}]" for n in range(3)]
     assert answer.code == 0
+
+
+def test_a_command_whose_import_fails_says_nothing_about_the_build(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    missing = tool.write("m.py", "import module_that_is_not_there\n")
+
+    answer = tool.run("--versions", "2.1.0", "--json", "--", "python", str(missing))
+
+    assert answer.verdicts(answer.data["series"][0]["instance"]) == ["broken"]
+
+
+def test_a_full_disk_is_never_the_build(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    tool.write("full.py", "import torch\nwith open('/dev/full', 'w') as file:\n    file.write('x')\n")
+
+    answer = tool.run("full.py", "--from", "2.1.0", "--json")
+
+    assert answer.verdicts("full") == ["infra"]
+    assert answer.code == 3
+
+
+def test_what_goes_on_after_an_interrupted_fresh_run_does_not_fill_in_old_results(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    log = tool.folder / "log.txt"
+    tool.write("script.py", f"import time, torch\nopen({str(log)!r}, 'a').write('ran ')\ntime.sleep(2)\n")
+    assert tool.run("script.py", "--from", "2.1.0").code == 0
+    again = tool.start("script.py", "--from", "2.1.0", "--fresh")
+    while log.read_text() == "ran ":
+        time.sleep(0.05)
+    again.send_signal(signal.SIGINT)
+    again.communicate(timeout=30)
+
+    tool.run("script.py", "--from", "2.1.0")
+
+    assert log.read_text() == "ran ran ran "

@@ -296,3 +296,12 @@ def test_wrong_values_are_told_in_numbers():
 )
 def test_failures_are_told_by_their_message_or_place(signature, facts, text):
     assert evidence_of(signature, **facts) == text
+
+
+def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_them():
+    row = series("f", "ok", "wrong")
+    moved = transition("broke", row, "2.4.1", "2.5.0")
+    found = only(row, transitions=[moved], known_releases=("2.4.1", "2.4.2", "2.4.3", "2.5.0", "2.10.0"))
+
+    assert "from 2.5.0 or an earlier release that was not run (last good 2.4.1)" in found.text
+    assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
