@@ -153,7 +153,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
 
     discovered = discover(args)
     _refuse_empty_choice(discovered, args.select)
-    ResultsFile.open(args.output).close()
+    file = ResultsFile.open(args.output)
     options = environment_options(args)
     builds = choose_builds(
         selection(args),
@@ -169,6 +169,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         environment_options=options,
         plan=environments.plan_environments(builds, options),
         results=args.output,
+        file=file,
         working_directory=Path.cwd(),
         devices=args.device,
         select=args.select,

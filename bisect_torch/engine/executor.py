@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.engine.events import Loading
-from bisect_torch.engine.plan import CellRun, Task, needs_compile
+from bisect_torch.engine.plan import CellRun, Task, needs_compile, time_limit_s
 from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
+from bisect_torch.worker.declaration import CAPABILITIES
 
 Facts = Mapping[str, object]
-CAPABILITIES = frozenset({"compile", "cuda", "mps", "xpu"})
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class LocalExecutor:
             case=case.name,
             parameters=dict(run.instance.parameters),
             device=run.device,
-            timeout_s=case.timeout_s or self._conditions.timeout_s,
+            timeout_s=time_limit_s(case, self._conditions.timeout_s),
             memory_bytes=self._conditions.memory_bytes,
             isolation=run.isolation,
             full_teardown=run.isolation is Isolation.PROCESS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from bisect_torch import analysis, cases, environments, results
 from bisect_torch.engine import host
-from bisect_torch.engine.plan import CellRun, Place, natural_isolation, why_not
+from bisect_torch.engine.plan import CellRun, Place, natural_isolation, time_limit_s, why_not
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.model import (
     Build,
@@ -44,7 +44,7 @@ class Ledger:
     """
 
     def __init__(self, request: RunRequest, run_id: str, *, can_fork: bool) -> None:
-        self.file = results.ResultsFile.open(request.results)
+        self.file = request.file
         self._request = request
         self._run_id = run_id
         self._can_fork = can_fork
@@ -122,7 +122,7 @@ class Ledger:
         )
 
     def _timeout_s(self, run: CellRun) -> float:
-        return run.instance.case.timeout_s or self._request.timeout_s
+        return time_limit_s(run.instance.case, self._request.timeout_s)
 
     def recall(self, cells: Iterable[CellRun]) -> list[tuple[CellRun, Observation]]:
         """Take over what earlier runs saw of these cells. Nothing when the user wants them run again."""

@@ -61,6 +61,11 @@ def needs_compile(case: Case) -> bool:
     return case.file.needs_compile or "compile" in case.needs
 
 
+def time_limit_s(case: Case, default_s: float) -> float:
+    """Seconds for a cell: what the case declares, else what the run allows."""
+    return case.timeout_s or default_s
+
+
 def why_not(case: Case, device: str, memory_bytes: int, device_bytes: int | None, unmet: str | None) -> str | None:
     """The reason for which a case does not apply here, or None.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bisect_torch import cases, environments
 from bisect_torch.model import Build, Environment, Isolation, Observation, Series, Transition
+from bisect_torch.results import ResultsFile
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class RunRequest:
         builds: In release order, local interpreters where the user put them.
         discovered: Case files, scripts and commands as read.
         plan: Python, lock and presence of each build's environment.
-        results: Path of the Parquet file.
+        results: Path of the Parquet file, as named.
+        file: That file, read.
         working_directory: Of scripts and commands.
         devices: Device names.
         select: An expression that instances must match (``-k``).
@@ -38,6 +40,7 @@ class RunRequest:
     environment_options: environments.EnvironmentOptions
     plan: environments.EnvironmentPlan
     results: Path
+    file: ResultsFile
     working_directory: Path
     devices: tuple[str, ...] = ("cpu",)
     select: str | None = None
