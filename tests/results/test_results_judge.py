@@ -50,7 +50,7 @@ def test_other_tolerances_give_another_matrix(results: Path, capsys: pytest.Capt
 
 
 def test_the_new_transition_is_told_and_nothing_is_written(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {path: path.stat() for path in results.parent.iterdir()}
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in results.parent.iterdir()}
     main(["judge", str(results), "--rtol", "2e-3"])
     told = capsys.readouterr().out
     assert "2.11.0" in told
@@ -58,7 +58,7 @@ def test_the_new_transition_is_told_and_nothing_is_written(results: Path, capsys
     main(["judge", str(results), "--rtol", "2e-3", "--json"])
     (found,) = json.loads(capsys.readouterr().out)["findings"]
     assert (found["kind"], found["before"], found["after"]) == ("broke", "2.10.0", "2.11.0")
-    assert {path: path.stat() for path in results.parent.iterdir()} == before
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in results.parent.iterdir()} == before
 
 
 def test_a_killed_run_can_be_judged_from_its_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
