@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bisect_torch.worker.api import Skip, case, check, skip
+    from bisect_torch.worker.api import Skip, case, check, record, skip, thorough
 
-__all__ = ["Skip", "case", "check", "skip"]
+__all__ = ["Skip", "case", "check", "record", "skip", "thorough"]
 
 
 def __getattr__(name: str) -> Any:

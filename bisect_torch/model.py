@@ -328,6 +328,7 @@ class Observation:
     digest: str | None = None  # of the value that the case gave
     reference_digest: str | None = None
     input_digest: str | None = None
+    measurements: str = "{}"  # JSON object: named facts that the case recorded with record()
     # --- circumstances
     warnings: str = "[]"  # JSON list of "Category: message"
     seed: int | None = None

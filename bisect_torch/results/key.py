@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from bisect_torch.model import Build, Environment, Instance
-from bisect_torch.results.schema import SCHEMA_VERSION
+from bisect_torch.results.schema import SAME_FACTS_SINCE
 
 
 def cell_key(
@@ -38,11 +38,12 @@ def cell_key(
         threads: Threads that torch is given; None for its own choice.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
-    decides the class of isolation. The version of the schema of observations counts.
+    decides the class of isolation. The version of the schema of observations counts where an older one says less (see
+    :data:`~bisect_torch.results.schema.SAME_FACTS_SINCE`).
     """
     case, file = instance.case, instance.case.file
     parts = {
-        "schema": SCHEMA_VERSION,
+        "schema": SAME_FACTS_SINCE,
         "build": [build.kind.value, build.name, build.version],
         "environment": None if environment is None else _environment(environment),
         "kind": file.kind.value,

@@ -1,4 +1,4 @@
-"""The columns of a results file, version 1: one row per cell and repeat.
+"""The columns of a results file, version 2: one row per cell and repeat.
 
 Columns are added at the end of their block in a later version; none is renamed or given another meaning.
 """
@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from bisect_torch.model import Observation
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 2 added ``measurements``. Files of every earlier version are read; what they lack has its default."""
+
+SAME_FACTS_SINCE = 1
+"""The oldest version whose observation of a cell says all that one of today would, so that it need not run again.
+
+What version 2 added is empty for every cell that a tool of version 1 could run.
+"""
 DERIVED = ("verdict", "signature", "detail", "api_absent", "wrong_fraction")
 """Columns that are computed from the others when a file is written, and never read back."""
 
@@ -110,6 +117,7 @@ explained_by|string||fault model that reproduces the wrong value exactly
 digest|string||digest of the value
 reference_digest|string||digest of the reference
 input_digest|string||digest of the inputs
+measurements|string|JSON|object of named facts that the case recorded with record()
 warnings|string|JSON|list of "Category: message"
 elapsed_s|double|s|time of the case itself
 timeout_s|double|s|time that it was given

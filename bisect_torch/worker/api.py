@@ -28,8 +28,9 @@ from typing import (
     Union,
 )
 
-from bisect_torch.worker import declaration
+from bisect_torch.worker import declaration, recording
 from bisect_torch.worker.declaration import DeclarationError, Scalar, expand
+from bisect_torch.worker.recording import record, thorough
 
 if TYPE_CHECKING:
     from bisect_torch.numerics.check import CheckResult
@@ -45,8 +46,10 @@ __all__ = [
     "describe",
     "expand",
     "load_case_file",
+    "record",
     "run_case",
     "skip",
+    "thorough",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -212,6 +215,7 @@ def run_case(
         Skip: The case does not apply here.
     """
     del _checks[:]
+    recording.forget_records()
     _forget_inputs()
     if seed is not None:
         _seed_everything(seed)
@@ -240,8 +244,8 @@ def _forget_inputs() -> None:
 
 
 def collected_facts(seed: Optional[int] = None) -> Dict[str, Any]:
-    """What the checks of the running case have recorded so far: their number, the facts of the worst, digests."""
-    facts: Dict[str, Any] = {"checks": len(_checks)}
+    """What the running case has recorded so far: number of its checks, facts of the worst, digests, named facts."""
+    facts: Dict[str, Any] = {"checks": len(_checks), "measurements": recording.recorded()}
     if seed is not None:
         facts["seed"] = seed
     module = sys.modules.get("bisect_torch.numerics.digest")

@@ -166,7 +166,7 @@ def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -
             facts.update(api.run_case(definition, request["parameters"], request["device"], request["seed"]))
             facts["outcome"] = "returned"
         except api.Skip as skip:
-            facts.update(outcome="skipped", reason=skip.reason)
+            facts.update(api.collected_facts(request["seed"]), outcome="skipped", reason=skip.reason)
         except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
             facts.update(api.collected_facts(request["seed"]))
             facts.update(outcome.facts_of(raised, request["file"]))

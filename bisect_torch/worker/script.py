@@ -47,7 +47,7 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict
             exec(code, namespace)
         facts.update(api.collected_facts(), outcome="returned")
     except api.Skip as skip:
-        facts.update(outcome="skipped", reason=skip.reason)
+        facts.update(api.collected_facts(), outcome="skipped", reason=skip.reason)
     except SystemExit as left:
         facts.update(api.collected_facts())
         facts.update(outcome.facts_of(left, path))

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from bisect_torch.errors import BisectTorchError, InfrastructureError, UsageError
 from bisect_torch.model import Observation
 from bisect_torch.results import COLUMNS, ResultsFile, arrow_schema, schema_table
-from bisect_torch.results.schema import DEFAULTS, DERIVED, STORED
+from bisect_torch.results.schema import DEFAULTS, DERIVED, SCHEMA_VERSION, STORED
 from tests.results.made import HINTS, full, observation, value_of
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "data" / "results_version_1.parquet"
+DATA = ROOT / "tests" / "data"
 
 
 def written(path: Path, observations: list[Observation], **manifest: object) -> Path:
@@ -145,7 +145,7 @@ def test_metadata_names_every_run_and_holds_the_locks(tmp_path: Path) -> None:
     assert again.runs == ({"run_id": "a", "done": True}, {"run_id": "b", "done": True})
     assert again.locks == {"hash a": "torch==a\n", "hash b": "torch==b\n"}
     metadata = pq.read_schema(path).metadata
-    assert metadata[b"bisect_torch.schema_version"] == b"1"
+    assert metadata[b"bisect_torch.schema_version"] == b"%d" % SCHEMA_VERSION
     assert metadata[b"bisect_torch.tool_version"]
 
 
@@ -268,11 +268,12 @@ def test_a_parquet_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused_in_file_and_journal(tmp_path: Path) -> None:
     path = written(tmp_path / "r.parquet", [observation()])
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"bisect_torch.schema_version": b"2"}), path)
-    refused(path, "schema version 2")
+    newer = {**table.schema.metadata, b"bisect_torch.schema_version": b"%d" % (SCHEMA_VERSION + 1)}
+    pq.write_table(table.replace_schema_metadata(newer), path)
+    refused(path, f"schema version {SCHEMA_VERSION + 1}")
     other = ResultsFile.open(tmp_path / "s.parquet")
-    other._journal.append({"v": 2, "observation": {}})
-    refused(tmp_path / "s.parquet", "schema version 2")
+    other._journal.append({"v": SCHEMA_VERSION + 1, "observation": {}})
+    refused(tmp_path / "s.parquet", f"schema version {SCHEMA_VERSION + 1}")
 
 
 def test_what_may_not_be_written_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,21 +365,41 @@ def test_a_run_killed_at_any_moment_also_while_it_writes_the_file_loses_nothing(
         told = kept
 
 
-# --- the golden file
+# --- the golden files
 
 
-def golden_observations() -> list[Observation]:
-    return [full(0), full(1), observation(2, elements=8, wrong_elements=2, worker="w", isolation="process")]
+ADDED_AFTER = {1: ("measurements",), 2: ()}
+"""Version to the columns that a file of it lacks."""
 
 
-def test_a_file_of_schema_version_1_can_be_read_for_ever() -> None:
-    """Never write this file anew: a later version reads what this one wrote."""
-    results = ResultsFile.open(GOLDEN, must_exist=True)
-    assert results.observations() == golden_observations()
+def golden_observations(version: int) -> list[Observation]:
+    """What the files hold; a later version reads the default where a column was not there yet."""
+    written = [full(0), full(1), observation(2, elements=8, wrong_elements=2, worker="w", isolation="process")]
+    absent = {name: DEFAULTS[name] for name in ADDED_AFTER[version]}
+    return [dataclasses.replace(each, **absent) for each in written]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_file_of_every_schema_version_can_be_read_for_ever(version: int) -> None:
+    """Never write these files anew: a later version reads what this one wrote."""
+    golden = DATA / f"results_version_{version}.parquet"
+    results = ResultsFile.open(golden, must_exist=True)
+    assert results.observations() == golden_observations(version)
     assert results.runs == ({"run_id": "run-1", "command": ["run", "cases/default.py"]},)
     assert results.locks == {"h": "torch==2.9.1\n"}
-    table = pq.read_table(GOLDEN)
-    assert [name for name in table.column_names if name not in {column.name for column in COLUMNS}] == []
+    missing = {column.name for column in COLUMNS} - set(pq.read_table(golden).column_names)
+    assert missing == set(ADDED_AFTER[version])
+
+
+def test_a_file_of_version_1_is_continued_as_one_of_this_version(tmp_path: Path) -> None:
+    """What it holds stays, with nothing measured; what is added has its measurements."""
+    path = tmp_path / "r.parquet"
+    shutil.copy(DATA / "results_version_1.parquet", path)
+    added = observation(7, measurements='{"compared":[[0,3]]}')
+    again = ResultsFile.open(written(path, [added]))
+    assert again.observations() == [*golden_observations(1), added]
+    assert {each.measurements for each in again.observations()} == {"{}", added.measurements}
+    assert pq.read_schema(path).metadata[b"bisect_torch.schema_version"] == b"%d" % SCHEMA_VERSION
 
 
 def test_a_hundred_thousand_rows_load_in_about_a_second(tmp_path: Path) -> None:
@@ -400,4 +421,4 @@ def test_a_hundred_thousand_rows_load_in_about_a_second(tmp_path: Path) -> None:
 
 
 def test_the_golden_observations_are_what_json_can_hold() -> None:
-    assert all(json.loads(each.to_json()) for each in golden_observations())
+    assert all(json.loads(each.to_json()) for each in golden_observations(SCHEMA_VERSION))
