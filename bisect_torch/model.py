@@ -205,8 +205,6 @@ class Case:
         file: Where it stands.
         name: The function's name; for a script, the file's stem; for a command, its first word's stem.
         line: Line of the definition, 1-based.
-        memory: Device name (``cpu``, ``cuda``, …) to bytes that an instance needs there; empty when not declared.
-        timeout_s: Seconds for one cell; None takes the run's.
         devices: Device types on which it makes sense; empty for any.
         needs: Capabilities (``compile``) and requirements (``torch>=2.6``).
         issue: Address of the public issue.
@@ -217,8 +215,6 @@ class Case:
     file: CaseFile
     name: str
     line: int = 1
-    memory: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    timeout_s: float | None = None
     devices: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     issue: str | None = None
@@ -227,11 +223,35 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a cell may take.
+
+    Args:
+        memory: Device type (``cpu``, ``cuda``, …) to bytes that it needs there; empty when not declared.
+        timeout_s: Seconds; None takes the run's.
+    """
+
+    memory: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    timeout_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Instance:
-    """A case with one choice of its parameters, in the order of their declaration."""
+    """A case with one choice of its parameters, in the order of their declaration.
+
+    Args:
+        limits: Of its cells.
+        limits_by_device: Device type to limits, where they depend on the device on which a cell runs.
+    """
 
     case: Case
     parameters: tuple[tuple[str, Scalar], ...] = ()
+    limits: Limits = Limits()
+    limits_by_device: Mapping[str, Limits] = dataclasses.field(default_factory=dict)
+
+    def limits_on(self, device: str) -> Limits:
+        """The limits of a cell on a device: ``cuda:1``."""
+        return self.limits_by_device.get(device.partition(":")[0], self.limits)
 
     @property
     def name(self) -> str:

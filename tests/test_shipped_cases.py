@@ -89,7 +89,7 @@ def outcome(definition, choice):
 gc.collect()
 gc.freeze()
 for definition in definitions:
-    if ("compile" in definition.needs) != (wanted == "compile"):
+    if ("compile" in definition.options.needs) != (wanted == "compile"):
         continue
     for choice in api.expand(definition.parameters):
         inside = ",".join("%s=%s" % item for item in choice.items())
@@ -109,7 +109,7 @@ for definition in definitions:
             found = {"outcome": "crash:" + signal.Signals(os.WTERMSIG(status)).name}
         else:
             found = json.loads(result)
-        print(json.dumps(dict(found, instance=name, known=definition.issue is not None)), flush=True)
+        print(json.dumps(dict(found, instance=name, known=definition.options.issue is not None)), flush=True)
 """
 
 

@@ -8,14 +8,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
 from bisect_torch.cases.reading import Reading, parse, read_cases
 from bisect_torch.cases.requirements import unusable
+from bisect_torch.cases.suites import DEFAULT_SUITE, suite_files
 from bisect_torch.errors import UsageError
-from bisect_torch.model import Case, CaseFile, CaseKind, Instance
+from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
 from bisect_torch.worker.declaration import expand
 
 _HASHED_ARGUMENT_BYTES = 64 << 20
@@ -42,15 +44,17 @@ class Discovered:
 def discover(
     paths: Iterable[str | Path],
     *,
+    suites: Sequence[str] = (),
     command: Sequence[str] = (),
     bad_if_output: str | None = None,
     timeout_s: float | None = None,
 ) -> tuple[Discovered, ...]:
-    """Read the files, folders and the command that the user named.
+    """Read the files, folders, suites and the command that the user named; the default suite where nothing was named.
 
     Args:
         paths: Case files, scripts, and folders, which stand for the ``*.py`` in them that no other one there imports.
             A path that occurs twice counts once.
+        suites: Names of groups of shipped files (:data:`~bisect_torch.cases.suites.SUITES`), which run beside the rest.
         command: Words after ``--``.
         bad_if_output: A regular expression; a match in the output of a cell means ``wrong``.
         timeout_s: Seconds for the cells of cases that declare none.
@@ -63,12 +67,13 @@ def discover(
     if timeout_s is not None and not timeout_s > 0:
         raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}")
     found: dict[Path, Discovered] = {}
-    for name in paths:
-        for one in _read_path(Path(name)):
-            found.setdefault(one.file.path, one)
+    named = [_read_path(Path(name)) for name in paths]
+    if not named and not suites and not command:
+        suites = (DEFAULT_SUITE,)
+    named += [_runnable(suite_files(name)) for name in suites]
+    for one in chain.from_iterable(named):
+        found.setdefault(one.file.path, one)
     everything = [*found.values(), *([_read_command(command)] if command else [])]
-    if not everything:
-        raise UsageError("no case file, script or command was named")
     return tuple(_with_run_options(one, bad_if_output, timeout_s) for one in everything)
 
 
@@ -96,13 +101,17 @@ def _nearest(path: Path) -> str | None:
 
 
 def _read_folder(folder: Path) -> list[Discovered]:
-    files = [file for file in sorted(folder.resolve().glob("*.py")) if file.is_file() and file.name[0] not in "._"]
-    read = [_read_file(file) for file in files]
-    imported = {(one.file.path.parent / name).resolve() for one in read for name in one.file.local_modules}
-    wanted = [one for one in read if one.file.kind is CaseKind.CASE or one.file.path not in imported]
+    wanted = _runnable(sorted(folder.resolve().glob("*.py")))
     if not wanted:
         raise UsageError(f"{folder}: the folder holds no *.py that can be run")
     return wanted
+
+
+def _runnable(files: Iterable[Path]) -> list[Discovered]:
+    """Those of a folder's files that are meant to be run: no helper, by its name or since another one imports it."""
+    read = [_read_file(file.resolve()) for file in files if file.is_file() and file.name[0] not in "._"]
+    imported = {(one.file.path.parent / name).resolve() for one in read for name in one.file.local_modules}
+    return [one for one in read if one.file.kind is CaseKind.CASE or one.file.path not in imported]
 
 
 def _read_file(path: Path) -> Discovered:
@@ -141,15 +150,15 @@ def _from_reading(file: CaseFile, reading: Reading) -> Discovered:
             file=file,
             name=declared.name,
             line=declared.line,
-            memory=options.memory,
-            timeout_s=options.timeout,
             devices=options.devices,
             needs=options.needs,
             issue=options.issue,
         )
         _check_needs(case)
         cases.append(case)
-        instances += [Instance(case, tuple(choice.items())) for choice in expand(declared.parameters or {})]
+        limits = Limits(options.memory, options.timeout)
+        choices = expand(declared.parameters or {})
+        instances += [Instance(case, tuple(choice.items()), limits) for choice in choices]
     return Discovered(file, tuple(cases), None if reading.dynamic else tuple(instances))
 
 
@@ -177,16 +186,19 @@ def _read_command(command: Sequence[str]) -> Discovered:
 
 def _with_run_options(one: Discovered, bad_if_output: str | None, timeout_s: float | None) -> Discovered:
     cases = {
-        case.name: replace(
-            case,
-            bad_if_output=bad_if_output if bad_if_output is not None else case.bad_if_output,
-            timeout_s=case.timeout_s if case.timeout_s is not None else timeout_s,
-        )
+        case.name: replace(case, bad_if_output=bad_if_output if bad_if_output is not None else case.bad_if_output)
         for case in one.cases
     }
     instances = one.instances
     if instances is not None:
-        instances = tuple(replace(instance, case=cases[instance.case.name]) for instance in instances)
+        instances = tuple(
+            replace(
+                instance,
+                case=cases[instance.case.name],
+                limits=_limits(vars(instance.limits), timeout_s),
+            )
+            for instance in instances
+        )
     return Discovered(one.file, tuple(cases.values()), instances, bad_if_output, timeout_s)
 
 
@@ -211,15 +223,26 @@ def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) ->
                 file=file,
                 name=name,
                 line=lines.get(name, row["line"]),
-                memory=dict(row["memory"]),
-                timeout_s=row["timeout_s"] if row["timeout_s"] is not None else discovered.timeout_s,
                 devices=tuple(row["devices"]),
                 needs=tuple(row["needs"]),
                 issue=row["issue"],
                 bad_if_output=discovered.bad_if_output,
             )
             _check_needs(cases[name])
-        instances.append(Instance(cases[name], tuple(row["parameters"].items())))
+        instances.append(
+            Instance(
+                cases[name],
+                tuple(row["parameters"].items()),
+                _limits(row, discovered.timeout_s),
+                {device: _limits(each, discovered.timeout_s) for device, each in row.get("by_device", {}).items()},
+            )
+        )
     if not instances:
         raise UsageError(f"{file.path}:1: declares no case")
     return tuple(instances)
+
+
+def _limits(declared: Mapping[str, Any], timeout_s: float | None) -> Limits:
+    """What a case declares; the run's time where it declares none."""
+    own = declared["timeout_s"]
+    return Limits(dict(declared["memory"]), own if own is not None else timeout_s)

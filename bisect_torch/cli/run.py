@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import devices, positive, size
+from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_selection_arguments, selection
 from bisect_torch.cli.words import before_dashes
@@ -53,7 +53,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_selection_arguments(parser)
     running = parser.add_argument_group("running")
+    running.add_argument(
+        "--suite",
+        type=comma_list,
+        default=(),
+        metavar="LIST",
+        help="groups of shipped cases: default, large-index, decoding; they run beside the files",
+    )
     running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
+    running.add_argument(
+        "--thorough", action="store_true", help="compare everything that cases otherwise sample; takes much longer"
+    )
     running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
     running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
     running.add_argument(
@@ -181,18 +191,17 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         seed=args.seed,
         memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
         fresh=args.fresh,
+        thorough=args.thorough,
         command_line=tuple(sys.argv[1:]),
     )
 
 
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
-    """The case files, scripts or command that the line names; the shipped cases when it names none."""
+    """The case files, scripts, suites or command that the line names."""
     from bisect_torch import cases
-    from bisect_torch.shipped import shipped
 
     words = tuple(args.command_words or ())
-    files = args.files or ([] if words else [shipped("cases") / "default.py"])
-    return cases.discover(files, command=words, bad_if_output=args.bad_if_output)
+    return cases.discover(args.files, suites=args.suite, command=words, bad_if_output=args.bad_if_output)
 
 
 def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bisect_torch.engine.events import Loading
 from bisect_torch.engine.plan import CellRun, Task, needs_compile, time_limit_s
-from bisect_torch.engine.worker_process import CellRequest, Stage, WorkerProcess
+from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
 from bisect_torch.worker.declaration import CAPABILITIES
@@ -70,6 +70,7 @@ class Conditions:
         memory_bytes: What all cells together may use; a single cell is stopped above it.
         seed: Of repeat 0; repeat i is seeded with ``seed + i``.
         working_directory: Of scripts and commands.
+        thorough: Cases compare everything that they otherwise sample.
     """
 
     staged: Path
@@ -80,6 +81,7 @@ class Conditions:
     memory_bytes: int
     seed: int
     working_directory: Path
+    thorough: bool = False
 
 
 class MemoryBudget:
@@ -204,9 +206,11 @@ class LocalExecutor:
                 self._worker(environment, "eager") as worker,
                 self._loading(environment, f"reading the cases of {file.path.name}"),
             ):
-                rows = tuple(worker.expand(file.path))
-        except BisectTorchError as error:
+                rows = tuple(worker.expand(file.path, thorough=self._conditions.thorough))
+        except CaseFileError as error:
             self._deliver(Expanded(file, environment, (), error.message))
+        except BisectTorchError as error:
+            self._deliver(Expanded(file, environment, (), f"{file.path}: {error.message}"))
         else:
             self._deliver(Expanded(file, environment, rows))
 
@@ -233,7 +237,7 @@ class LocalExecutor:
                     with self._loading(task.environment, "loading the compiler stack"):
                         worker.prepare("compile")
                     compiled = True
-                with self._device(run.device), self._memory.reserve(run.instance.case.memory.get("cpu", 0)):
+                with self._device(run.device), self._memory.reserve(_host_bytes(run)):
                     self._deliver(CellBegan(run))
                     facts = self._blame(task.environment, worker.run(self._request(run)))
             lost = facts["outcome"] == Outcome.LOST.value
@@ -284,7 +288,7 @@ class LocalExecutor:
             case=case.name,
             parameters=dict(run.instance.parameters),
             device=run.device,
-            timeout_s=time_limit_s(case, self._conditions.timeout_s),
+            timeout_s=time_limit_s(run.instance, run.device, self._conditions.timeout_s),
             memory_bytes=self._conditions.memory_bytes,
             isolation=run.isolation,
             full_teardown=run.isolation is Isolation.PROCESS,
@@ -295,7 +299,13 @@ class LocalExecutor:
             needs_compile=needs_compile(case),
             # Up to ten seconds: worth it once for each cell.
             native_stack=run.repeat == 0,
+            thorough=self._conditions.thorough,
         )
+
+
+def _host_bytes(run: CellRun) -> int:
+    """Memory of this machine that a cell declares to need."""
+    return run.instance.limits_on(run.device).memory.get("cpu", 0)
 
 
 def default_jobs() -> int:

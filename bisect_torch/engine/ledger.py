@@ -119,10 +119,11 @@ class Ledger:
             device_name=name,
             driver=driver,
             threads=self._request.threads,
+            thorough=self._request.thorough,
         )
 
     def _timeout_s(self, run: CellRun) -> float:
-        return time_limit_s(run.instance.case, self._request.timeout_s)
+        return time_limit_s(run.instance, run.device, self._request.timeout_s)
 
     def recall(self, cells: Iterable[CellRun]) -> list[tuple[CellRun, Observation]]:
         """Take over what earlier runs saw of these cells. Nothing when the user wants them run again."""
@@ -165,7 +166,7 @@ class Ledger:
         """Why a case does not apply to this build, device or machine."""
         unmet = cases.unmet(run.instance.case, run.build.version, self._environments[run.build.name].packages)
         device_bytes = host.device_memory(run.device)
-        return why_not(run.instance.case, run.device, self._request.memory_bytes, device_bytes, unmet)
+        return why_not(run.instance, run.device, self._request.memory_bytes, device_bytes, unmet)
 
     # --- what happened ----------------------------------------------------------------------------------------
 

@@ -61,13 +61,15 @@ def needs_compile(case: Case) -> bool:
     return case.file.needs_compile or "compile" in case.needs
 
 
-def time_limit_s(case: Case, default_s: float) -> float:
-    """Seconds for a cell: what the case declares, else what the run allows."""
-    return case.timeout_s or default_s
+def time_limit_s(instance: Instance, device: str, default_s: float) -> float:
+    """Seconds for a cell: what its case declares, else what the run allows."""
+    return instance.limits_on(device).timeout_s or default_s
 
 
-def why_not(case: Case, device: str, memory_bytes: int, device_bytes: int | None, unmet: str | None) -> str | None:
-    """The reason for which a case does not apply here, or None.
+def why_not(
+    instance: Instance, device: str, memory_bytes: int, device_bytes: int | None, unmet: str | None
+) -> str | None:
+    """The reason for which an instance does not apply here, or None.
 
     Args:
         memory_bytes: What a cell may use of this machine's memory.
@@ -75,13 +77,15 @@ def why_not(case: Case, device: str, memory_bytes: int, device_bytes: int | None
         unmet: The requirement on torch that the build does not meet.
     """
     kind = device.partition(":")[0]
-    if case.devices and device not in case.devices and kind not in case.devices:
-        return f"made for {', '.join(case.devices)}, not for {device}"
+    devices = instance.case.devices
+    if devices and device not in devices and kind not in devices:
+        return f"made for {', '.join(devices)}, not for {device}"
     if unmet:
         return unmet
     limits = {"cpu": memory_bytes, **({} if device_bytes is None else {kind: device_bytes})}
+    declared = instance.limits_on(device).memory
     for place, limit in limits.items():
-        needed = case.memory.get(place, 0)
+        needed = declared.get(place, 0)
         if needed > limit:
             return f"needs {needed / 2**30:.1f} GiB of {place} memory, {limit / 2**30:.1f} GiB may be used here"
     return None

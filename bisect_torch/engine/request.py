@@ -32,6 +32,7 @@ class RunRequest:
         seed: Of repeat 0; repeat i is seeded with ``seed + i``. Scripts and commands are never seeded.
         memory_bytes: What all cells together may use.
         fresh: Run again what is known.
+        thorough: Cases compare everything that they otherwise sample.
         command_line: As typed, for the manifest.
     """
 
@@ -52,6 +53,7 @@ class RunRequest:
     seed: int = 0
     memory_bytes: int = 0
     fresh: bool = False
+    thorough: bool = False
     command_line: tuple[str, ...] = ()
 
 

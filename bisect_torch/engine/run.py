@@ -77,6 +77,7 @@ class Run:
         self._ledger = Ledger(request, self._run_id, can_fork=sys.platform.startswith("linux"))
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
         self._cancel = threading.Event()
+        self._staged = environments.staged_package(request.environment_options.store)
         self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._instances: dict[Path, tuple[Instance, ...]] = {}
         self._environments: dict[str, Environment] = {}
@@ -165,7 +166,7 @@ class Run:
     def _conditions(self) -> Conditions:
         request = self._request
         return Conditions(
-            staged=environments.staged_package(request.environment_options.store),
+            staged=self._staged,
             environment_variables=_variables,
             capability=environments.capability,
             timeout_s=request.timeout_s,
@@ -173,6 +174,7 @@ class Run:
             memory_bytes=request.memory_bytes,
             seed=request.seed,
             working_directory=request.working_directory,
+            thorough=request.thorough,
         )
 
     def _settled(self) -> bool:
@@ -332,7 +334,9 @@ class Run:
                 self._instances[item.file.path] = self._selected(instances)
 
     def _expansion_path(self, item: Discovered) -> Path:
-        parts = json.dumps([item.file.sha256, dict(item.file.local_modules)], sort_keys=True)
+        # The staged code counts: parameters and sizes may come from its numerics.
+        known_by = [item.file.sha256, dict(item.file.local_modules), self._staged.parent.name, self._request.thorough]
+        parts = json.dumps(known_by, sort_keys=True)
         digest = hashlib.sha256(parts.encode()).hexdigest()
         return self._request.environment_options.store.expansions / f"{digest}.json"
 
@@ -345,7 +349,7 @@ class Run:
 
     def _on_expanded(self, message: Expanded) -> None:
         if message.error is not None:
-            raise UsageError(f"{message.file.path}: {message.error}")
+            raise UsageError(message.error)
         item = next(item for item in self._request.discovered if item.file.path == message.file.path)
         path = self._expansion_path(item)
         made = path.with_name(f"{path.name}~{temporary.owner()}")
@@ -426,6 +430,7 @@ class Run:
             "threads": request.threads,
             "seed": request.seed,
             "fresh": request.fresh,
+            "thorough": request.thorough,
             "case_files": sorted(item.file.sha256 for item in request.discovered),
             "host": host.host_facts(),
             "environments": [known[build.name].describe() for build in request.builds if build.name in known],

@@ -55,6 +55,7 @@ class CellRequest:
         cwd: Working directory of scripts and commands; the orchestrator's own when None. A case has an empty folder.
         needs_compile: The file uses ``torch.compile``: what that needs is loaded before the clock starts.
         native_stack: Before a timeout's kill, take the native stacks as well (up to 10 s, needs gdb).
+        thorough: What ``bisect_torch.thorough()`` gives.
     """
 
     file: Path
@@ -73,6 +74,7 @@ class CellRequest:
     cwd: Path | None = None
     needs_compile: bool = False
     native_stack: bool = False
+    thorough: bool = False
 
     def to_message(self) -> dict[str, Any]:
         """As it travels."""
@@ -195,14 +197,14 @@ class WorkerProcess:
         if hello["protocol"] != VERSION:
             self._failure = f"the staged worker speaks protocol {hello['protocol']}, this is {VERSION}"
 
-    def expand(self, path: Path) -> list[dict[str, Any]]:
+    def expand(self, path: Path, *, thorough: bool = False) -> list[dict[str, Any]]:
         """Load a case file in a child of the worker and list its instances, as ``cases.from_expansion`` takes them.
 
         Raises:
             CaseFileError: It cannot be loaded here.
             WorkerLostError: The worker died.
         """
-        request = CellRequest(file=path, kind="expand", case="", load_timeout_s=300.0).to_message()
+        request = CellRequest(file=path, kind="expand", case="", load_timeout_s=300.0, thorough=thorough).to_message()
         reply = self._ask({"op": "expand", "request": request})
         if "rows" not in reply:
             facts = reply["facts"]

@@ -20,6 +20,7 @@ def cell_key(
     device_name: str | None = None,
     driver: str | None = None,
     threads: int | None = None,
+    thorough: bool = False,
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -36,6 +37,7 @@ def cell_key(
         device_name: As torch gives it.
         driver: Version of the device's driver.
         threads: Threads that torch is given; None for its own choice.
+        thorough: Counts only when it is set, so that it did not change the keys of what was known before it existed.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
@@ -57,6 +59,7 @@ def cell_key(
         "threads": threads,
         "timeout_s": None if timeout_s is None else float(timeout_s),
         "machine": machine,
+        **({"thorough": True} if thorough else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

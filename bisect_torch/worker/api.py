@@ -23,13 +23,12 @@ from typing import (
     NamedTuple,
     NoReturn,
     Optional,
-    Tuple,
     TypeVar,
     Union,
 )
 
-from bisect_torch.worker import declaration, recording
-from bisect_torch.worker.declaration import DeclarationError, Scalar, expand
+from bisect_torch.worker import declaration, limits, recording
+from bisect_torch.worker.declaration import DeclarationError, Options, Scalar, expand
 from bisect_torch.worker.recording import record, thorough
 
 if TYPE_CHECKING:
@@ -79,20 +78,13 @@ class CaseDefinition(NamedTuple):
         name: The function's name.
         line: Line on which its definition starts, decorators included.
         parameters: Name to the values it takes, in the order of declaration.
-        memory: Device type to bytes.
-        timeout: Seconds, None for the run's.
-        devices: Device types on which it makes sense, empty for any.
     """
 
     name: str
     line: int
     function: Callable[..., Any]
     parameters: Dict[str, List[Scalar]]
-    memory: Dict[str, int]
-    timeout: Optional[float]
-    devices: Tuple[str, ...]
-    needs: Tuple[str, ...]
-    issue: Optional[str]
+    options: Options
 
 
 _declared: List[CaseDefinition] = []
@@ -106,6 +98,11 @@ def case(function: Optional[Function] = None, **keywords: Any) -> Any:
     list, ``needs="torch>=2.6"``, ``"compile"`` or a list, ``issue="https://…"``. Other keywords are parameters with
     their list of values (strings, numbers, booleans, None); the case is run with every combination. The function takes
     ``device`` only if it names it.
+
+    ``memory`` and ``timeout`` may also be functions, called for every instance, by name, with the parameters that they
+    name: ``memory=lambda batch: 8 * batch``. They give what could stand there. One that names ``device`` is called
+    with each of ``cpu``, ``cuda``, ``mps`` and ``xpu`` and tells what a cell needs that runs there: a plain size is
+    memory of that device, a dict such as ``{"cpu": …, "cuda": …}`` names memory of both.
 
     Raises:
         DeclarationError: The case cannot be run as declared.
@@ -126,10 +123,11 @@ def _declare(function: Function, *, keywords: Mapping[str, Any]) -> Function:
         options = declaration.parse_options(keywords)
         parameters = {key: value for key, value in keywords.items() if key not in declaration.OPTIONS}
         checked = declaration.check_parameters(parameters, _signature(original))
+        limits.check_functions(options, checked)
     except DeclarationError as problem:
         raise DeclarationError(f"case {name!r}: {problem}") from None
     line = original.__code__.co_firstlineno if hasattr(original, "__code__") else 1
-    _declared.append(CaseDefinition(name, line, function, checked, *options))
+    _declared.append(CaseDefinition(name, line, function, checked, options))
     return function
 
 
@@ -187,21 +185,29 @@ def _as_bound(definition: CaseDefinition, module: ModuleType) -> CaseDefinition:
 
 
 def describe(definitions: List[CaseDefinition]) -> List[Dict[str, Any]]:
-    """One JSON row per instance: what ``bisect_torch.cases.from_expansion`` reads."""
-    return [
-        {
-            "case": definition.name,
-            "line": definition.line,
-            "parameters": choice,
-            "memory": definition.memory,
-            "timeout_s": definition.timeout,
-            "devices": list(definition.devices),
-            "needs": list(definition.needs),
-            "issue": definition.issue,
-        }
-        for definition in definitions
-        for choice in expand(definition.parameters)
-    ]
+    """One JSON row per instance: what ``bisect_torch.cases.from_expansion`` reads.
+
+    Raises:
+        DeclarationError: A function in a case's options cannot tell what an instance needs.
+    """
+    return [_row(definition, choice) for definition in definitions for choice in expand(definition.parameters)]
+
+
+def _row(definition: CaseDefinition, choice: Dict[str, Scalar]) -> Dict[str, Any]:
+    options = definition.options
+    try:
+        needed = limits.of_instance(options, choice)
+    except DeclarationError as problem:
+        raise DeclarationError(f"case {definition.name!r}: {problem}") from problem.__cause__
+    return {
+        "case": definition.name,
+        "line": definition.line,
+        "parameters": choice,
+        **needed,
+        "devices": list(options.devices),
+        "needs": list(options.needs),
+        "issue": options.issue,
+    }
 
 
 def run_case(

@@ -22,7 +22,7 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import launch, outcome, preload, system
+from bisect_torch.worker import launch, outcome, preload, recording, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -108,6 +108,7 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     stack = os.open(launch.stack_file(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     faulthandler.register(system.STACK_SIGNAL, file=stack, all_threads=True, chain=False)
     channel.send({"event": "started"})
+    recording.set_thorough(bool(request.get("thorough")))
     os.environ.update(launch.cell_variables(folder))
     tempfile.tempdir = None
     if request["kind"] == "expand":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 Scalar = Union[str, int, float, bool, None]
 
@@ -36,7 +36,8 @@ class DeclarationError(ValueError):
 class Options(NamedTuple):
     """The options of a case, parsed.
 
-    ``memory`` maps a device type to bytes; ``timeout`` is in seconds.
+    ``memory`` maps a device type to bytes; ``timeout`` is in seconds. ``functions`` has, by option, the functions that
+    tell these for each instance (see :mod:`bisect_torch.worker.limits`); what they tell is then missing above.
     """
 
     memory: Dict[str, int]
@@ -44,6 +45,7 @@ class Options(NamedTuple):
     devices: Tuple[str, ...]
     needs: Tuple[str, ...]
     issue: Optional[str]
+    functions: Dict[str, Callable[..., Any]]
 
 
 class Signature(NamedTuple):
@@ -82,16 +84,23 @@ def parse_options(raw: Mapping[str, Any]) -> Options:
     Raises:
         DeclarationError: An option has a value that it cannot have.
     """
+    functions = {option: raw[option] for option in ("memory", "timeout") if callable(raw.get(option))}
     return Options(
-        memory=_memory(raw.get("memory")),
-        timeout=_timeout(raw.get("timeout")),
+        memory=parse_memory(None if "memory" in functions else raw.get("memory")),
+        timeout=parse_timeout(None if "timeout" in functions else raw.get("timeout")),
         devices=_devices(raw.get("device")),
         needs=_needs(raw.get("needs")),
         issue=_issue(raw.get("issue")),
+        functions=functions,
     )
 
 
-def _memory(value: object) -> Dict[str, int]:
+def parse_memory(value: object) -> Dict[str, int]:
+    """``memory=`` as device type to bytes; a plain size holds for every type of device, None declares nothing.
+
+    Raises:
+        DeclarationError: It is not a size, and not a dict of sizes.
+    """
     if value is None:
         return {}
     if isinstance(value, dict):
@@ -103,7 +112,12 @@ def _memory(value: object) -> Dict[str, int]:
     return {name: size for name in DEVICE_TYPES}
 
 
-def _timeout(value: object) -> Optional[float]:
+def parse_timeout(value: object) -> Optional[float]:
+    """``timeout=`` in seconds; None declares nothing.
+
+    Raises:
+        DeclarationError: It is not a positive number.
+    """
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:

@@ -8,7 +8,7 @@ import pytest
 
 from bisect_torch import cases
 from bisect_torch.errors import UsageError
-from bisect_torch.model import CaseKind
+from bisect_torch.model import CaseKind, Limits
 from bisect_torch.shipped import shipped
 
 HEAD = "import torch\nfrom bisect_torch import case, check, skip\n\n"
@@ -109,16 +109,23 @@ def test_a_file_without_our_case_is_one_script(tmp_path: Path, text: str) -> Non
     assert [instance.name for instance in found.instances] == ["repro"]
 
 
+def limits_of(found: cases.Discovered) -> Limits:
+    """Of its only instance, on whichever device."""
+    assert found.instances is not None
+    (instance,) = found.instances
+    assert instance.limits_by_device == {}
+    return instance.limits
+
+
 def test_options_are_parsed(tmp_path: Path) -> None:
     text = '@case(memory={"cpu": "1.5 GiB", "cuda": 7}, timeout=9, device=["cpu", "cuda"],\n      needs=["compile", "torch>=2.6"], issue="https://example.org/1")\ndef f(): pass\n'  # noqa: E501
     (found,) = cases.discover([write(tmp_path, HEAD + text)], timeout_s=50)
     (case,) = found.cases
-    assert case.memory == {"cpu": 3 * 2**29, "cuda": 7}
-    assert (case.timeout_s, case.devices, case.needs) == (9.0, ("cpu", "cuda"), ("compile", "torch>=2.6"))
+    assert limits_of(found) == Limits({"cpu": 3 * 2**29, "cuda": 7}, 9.0)
+    assert (case.devices, case.needs) == (("cpu", "cuda"), ("compile", "torch>=2.6"))
     assert (case.issue, case.line) == ("https://example.org/1", 6)
     (found,) = cases.discover([write(tmp_path, HEAD + "@case(memory='500 MB')\ndef f(): pass\n")], timeout_s=50)
-    assert found.cases[0].memory["cuda"] == found.cases[0].memory["cpu"] == 500_000_000
-    assert found.cases[0].timeout_s == 50
+    assert limits_of(found) == Limits(dict.fromkeys(("cpu", "cuda", "mps", "xpu"), 500_000_000), 50)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "parameter that is a list": (["list.py"], r"list\.py:2: case 'a': the parameter 'n' has the value \[1\]", ""),
     "parameter that is not taken": (["other.py"], r"other\.py:2: case 'a': .*'m'", ""),
     "parameter without values": (["nothing.py"], r"nothing\.py:2: case 'a': .*'n' has an empty list", ""),
+    "unknown suite": (["--suite", "default,smoke"], "--suite 'smoke' is not known", "default, large-index, decoding"),
+    "no suite": (["--suite", ","], "--suite: ',' names nothing", "--help"),
     "unreadable -k": (["ok.py", "-k", "and and"], "-k 'and and': a name is missing before 'and'", "for example"),
     "-k that fits nothing": (["ok.py", "-k", "softmax"], "-k 'softmax' fits none of 2 instances", "fine"),
     "unknown version": (["ok.py", "--versions", "2.5.9"], r"torch 2\.5\.9 does not exist.*2\.5\.0 and 2\.6\.0", "rel"),

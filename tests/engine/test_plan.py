@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from bisect_torch.engine.executor import MemoryBudget
 from bisect_torch.engine.plan import CellRun, needs_compile, tasks, why_not
-from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation
+from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation, Limits
 
 BUILD = Build(BuildKind.RELEASE, "2.9.1", "2.9.1")
 ENVIRONMENT = Environment(BUILD, Path(), Path(), "3.11.7", "hash", {}, "2.9.1", None, None, "pypi")
 FILE = CaseFile(Path("cases.py"), "hash", CaseKind.CASE)
+ANY, GPU = Case(FILE, "any"), Case(FILE, "gpu", devices=("cuda",))
+GIB = 2**30
 
 
 def a_run(name: str, *, repeat: int = 0, isolation: Isolation = Isolation.FORK, compiles: bool = False) -> CellRun:
@@ -61,18 +63,23 @@ def test_few_cells_share_one_import() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "device", "reason"),
+    ("instance", "device", "reason"),
     [
-        (Case(FILE, "any"), "cpu", None),
-        (Case(FILE, "gpu", devices=("cuda",)), "cpu", "made for cuda, not for cpu"),
-        (Case(FILE, "gpu", devices=("cuda",)), "cuda:1", None),
-        (Case(FILE, "big", memory={"cpu": 9 * 2**30}), "cpu", "needs 9.0 GiB of cpu memory, 8.0 GiB may be used here"),
-        (Case(FILE, "big", memory={"cpu": 2**30, "cuda": 50 * 2**30}), "cuda", "needs 50.0 GiB of cuda memory"),
-        (Case(FILE, "fits", memory={"cuda": 30 * 2**30}), "cuda", None),
+        (Instance(ANY), "cpu", None),
+        (Instance(GPU), "cpu", "made for cuda, not for cpu"),
+        (Instance(GPU), "cuda:1", None),
+        (Instance(ANY, (), Limits({"cpu": 9 * GIB})), "cpu", "needs 9.0 GiB of cpu memory, 8.0 GiB may be used here"),
+        (Instance(ANY, (), Limits({"cpu": GIB, "cuda": 50 * GIB})), "cuda", "needs 50.0 GiB of cuda memory"),
+        (Instance(ANY, (), Limits({"cuda": 30 * GIB})), "cuda", None),
+        (Instance(ANY, (), Limits(), {"cuda": Limits({"cpu": GIB, "cuda": 50 * GIB})}), "cuda:0", "needs 50.0 GiB of"),
+        (Instance(ANY, (), Limits(), {"cuda": Limits({"cpu": 9 * GIB})}), "cuda:0", "needs 9.0 GiB of cpu memory"),
+        (Instance(ANY, (), Limits(), {"cuda": Limits({"cpu": 9 * GIB})}), "cpu", None),
     ],
 )
-def test_a_case_that_does_not_apply_says_why_with_numbers(case: Case, device: str, reason: str | None) -> None:
-    found = why_not(case, device, 8 * 2**30, None if device == "cpu" else 40 * 2**30, None)
+def test_an_instance_that_does_not_apply_says_why_with_numbers(
+    instance: Instance, device: str, reason: str | None
+) -> None:
+    found = why_not(instance, device, 8 * GIB, None if device == "cpu" else 40 * GIB, None)
 
     assert found == reason or (found is not None and reason is not None and found.startswith(reason))
 

@@ -83,6 +83,7 @@ DIFFERENT = {
     "threads": {"threads": 1},
     "timeout": {"timeout_s": 61.0},
     "no timeout": {"timeout_s": None},
+    "thorough": {"thorough": True},
     "machine": {"machine": "linux aarch64"},
 }
 
@@ -103,6 +104,7 @@ ALIKE = {
     "folder of the file": {"instance": file(path=Path("/home/two/cases.py"))},
     "line of the case": {"instance": case(line=99)},
     "issue": {"instance": case(issue="https://example.org/1")},
+    "not thorough": {"thorough": False},
     "timeout as an integer": {"timeout_s": 60},
 }
 
