@@ -367,6 +367,12 @@ class Observation:
             return None
         return self.wrong_elements / self.elements if self.elements else 0.0
 
+    @property
+    def measured(self) -> Mapping[str, Any]:
+        """The named facts that the case recorded."""
+        facts: dict[str, Any] = json.loads(self.measurements)
+        return facts
+
     def to_json(self) -> str:
         """One line of JSON with every field that differs from its default."""
         values = {

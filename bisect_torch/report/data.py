@@ -7,6 +7,7 @@ import math
 from bisect_torch.model import Build, Environment, Point, Series
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.predictions import Predicted, predictions
 from bisect_torch.report.sentences import Sentence, sentences
 from bisect_torch.report.unjudged import unjudged
 
@@ -27,6 +28,9 @@ def as_data(findings: Findings) -> dict[str, object]:
             of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
         findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``.
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
+        predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``unjudged`` (numbers) and
+            ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
+            with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
@@ -42,6 +46,7 @@ def as_data(findings: Findings) -> dict[str, object]:
             {"what": each.what, "before": each.before, "after": each.after, "instances": list(each.instances)}
             for each in drifts(findings)
         ],
+        "predictions": _predictions(predictions(findings)),
         "unjudged": [
             {
                 "verdict": each.verdict.value,
@@ -58,6 +63,28 @@ def as_data(findings: Findings) -> dict[str, object]:
         "interrupted": findings.interrupted,
         "seconds": findings.seconds,
         "continue_with": findings.continue_with,
+    }
+
+
+def _predictions(found: list[Predicted]) -> dict[str, object] | None:
+    if not found:
+        return None
+    return {
+        "cells": len(found),
+        "as_predicted": sum(each.fits for each in found),
+        "unjudged": sum(each.seen is None for each in found),
+        "deviations": [
+            {
+                "case_file": each.series.case_file,
+                "instance": each.series.instance,
+                "device": each.series.device,
+                "build": each.build,
+                "expected": vars(each.expected),
+                "seen": vars(each.seen),
+            }
+            for each in found
+            if each.seen is not None and not each.fits
+        ],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
@@ -12,6 +13,7 @@ from bisect_torch.report.text import clean, seconds_words, shorten
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
 
+_MODELS = 6
 _MOST = 240
 """Characters of a message; the whole one is in the results."""
 
@@ -30,7 +32,7 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
     words = []
     if judgement.verdict is Verdict.WRONG:
         errors = [each.rel_error for _, each in ends if each.rel_error is not None]
-        words = list(_wrong(observations, errors))
+        words = [*_wrong(observations, errors), *_beginning(observations)]
     words += _failed(observations)
     return "; ".join(words) or shorten(clean(judgement.detail), _MOST)
 
@@ -52,6 +54,41 @@ def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iter
         yield f"first at {where}: {clean(worst.actual_value)} instead of {clean(worst.expected_value)}"
     if worst.explained_by:
         yield f"exactly what this would give: {clean(worst.explained_by)}"
+
+
+def _beginning(observations: Iterable[Observation]) -> Iterable[str]:
+    """Where the wrongness starts, as the case measured it: a sampled comparison shows only where it was first met."""
+    for each in observations:
+        measured = each.measured
+        known = {"batch": measured.get("first_wrong_batch"), "flat index": measured.get("first_wrong_flat_index")}
+        places = [f"{what} {number:,}" for what, number in known.items() if isinstance(number, int)]
+        if places:
+            yield f"wrong from {', '.join(places)} on"
+            return
+
+
+def explanations(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
+    """Which fault models explain how many of several wrong cells. Empty for one cell, and where no model explains any.
+
+    Args:
+        ends: As for :func:`seen`.
+    """
+    counts: Counter[str | None] = Counter()
+    for series, point in ends:
+        if point.judgement.verdict is Verdict.WRONG:
+            found = (each.explained_by for each in findings.observed(series, point.build))
+            counts[next((each for each in found if each), None)] += 1
+    if len(ends) < 2 or not any(counts):
+        return ""
+    words = [f"{clean(model)} in {number:,}" for model, number in counts.most_common() if model is not None]
+    return "; ".join([*words[:_MODELS], *_left_over(words, counts[None])])
+
+
+def _left_over(words: Sequence[str], unexplained: int) -> Iterable[str]:
+    if len(words) > _MODELS:
+        yield f"{len(words) - _MODELS} more models"
+    if unexplained:
+        yield f"no model in {unexplained:,}"
 
 
 def _failed(observations: Iterable[Observation]) -> Iterable[str]:

@@ -16,7 +16,7 @@ from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
-from bisect_torch.report.seen import seen
+from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.text import clean, listed, plural
 
 COMPARE = "https://github.com/pytorch/pytorch/compare/{}...{}"
@@ -158,6 +158,9 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
         what = seen(ends, findings)
         if what:
             yield label, what
+        models = explanations(ends, findings)
+        if models:
+            yield "explained by", models
     commits = [findings.commit(point.build) for point in (before, after)]
     if any(commits):
         yield "commits", " → ".join((commit or "unknown")[:12] for commit in commits)
@@ -260,10 +263,16 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         every, span = clean(judged[0].build), "the only build judged"
     what = _plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
     what_seen = seen([(first, judged[-1])], findings)
+    newest = [(each, point) for each in series for point in each.points if point and point.build == judged[-1].build]
+    models = explanations(newest, findings)
     return Sentence(
         kind="always",
         text=f"{subject(series, findings)} {what} in {every}, {span}.",
-        evidence=(*([("seen", what_seen)] if what_seen else []), *_isolation(judged)),
+        evidence=(
+            *([("seen", what_seen)] if what_seen else []),
+            *([("explained by", models)] if models else []),
+            *_isolation(judged),
+        ),
         instances=tuple(each.instance for each in series),
         before=judged[0].build,
         after=judged[-1].build,

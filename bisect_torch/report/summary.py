@@ -10,6 +10,7 @@ from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
+from bisect_torch.report.predictions import prediction_words, predictions
 from bisect_torch.report.sentences import Sentence, sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
 from bisect_torch.report.unjudged import unjudged
@@ -43,6 +44,7 @@ def summary(findings: Findings, width: int) -> list[Line]:
         lines += [*draw(rows_of(findings), findings.build_names, width), ()]
     for sentence in found:
         lines += [*_sentence(sentence, width), ()]
+    lines += _predictions(findings, width)
     lines += _notes(findings, found, width)
     lines += _counts(findings, width)
     lines += _where(findings, width)
@@ -61,6 +63,16 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
         yield (("  " + label.ljust(_LABEL), "dim"), (head, ""))
         for line in rest:
             yield ((" " * (_LABEL + 2) + line, ""),)
+
+
+def _predictions(findings: Findings, width: int) -> Iterable[Line]:
+    head, *differing = prediction_words(predictions(findings), findings) or [""]
+    if not head:
+        return
+    yield from (((line, "yellow" if differing else "green"),) for line in wrap(head.split(" "), width, indent="  "))
+    for text in differing:
+        yield from ((("  " + line, ""),) for line in wrap(text.split(" "), width - 2, indent="  "))
+    yield ()
 
 
 def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
