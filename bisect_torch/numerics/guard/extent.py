@@ -14,11 +14,12 @@ def reach(tensor: Tensor) -> int:
     The offset into storage does not count: a kernel is given the address of the first element, and cutting a large
     tensor into slices is the cure, not the fault.
     """
+    strides = tensor.stride()
     total = 1
-    for size, stride in zip(tensor.shape, tensor.stride()):
+    for axis, size in enumerate(tensor.shape):
         if size == 0:
             return 0
-        total += (size - 1) * stride
+        total += (size - 1) * strides[axis]
     return total
 
 
@@ -29,9 +30,9 @@ def extent(tensor: Tensor) -> int:
     """
     if tensor.layout is torch.strided:
         if tensor.is_nested:
-            return tensor.numel()
-        return max(tensor.numel(), reach(tensor))
-    return max((extent(part) for part in stored_parts(tensor)), default=tensor.numel())
+            return int(tensor.numel())
+        return max(int(tensor.numel()), reach(tensor))
+    return max((extent(part) for part in stored_parts(tensor)), default=int(tensor.numel()))
 
 
 def stored_parts(tensor: Tensor) -> List[Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -42,25 +42,39 @@ class Plan(NamedTuple):
     open_backend: Optional[str]
 
 
+def _words(text: str) -> FrozenSet[str]:
+    return frozenset(text.split())
+
+
 # Allocation and bookkeeping: no element is read or written.
-_TOUCH_NOTHING = frozenset(
-    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_ set_ "
-    "_unsafe_view _reshape_alias is_same_size is_set_to record_stream is_pinned size stride storage_offset "
-    "sym_size sym_stride sym_numel sym_storage_offset numel dim device sparse_dim dense_dim _nnz is_coalesced "
-    "_indices _values _coalesced_ values indices crow_indices col_indices ccol_indices row_indices".split()
+_TOUCH_NOTHING = _words(
+    """
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_ set_ _unsafe_view
+    _reshape_alias is_same_size is_set_to record_stream is_pinned size stride storage_offset sym_size sym_stride
+    sym_numel sym_storage_offset numel dim device sparse_dim dense_dim _nnz is_coalesced _indices _values _coalesced_
+    values indices crow_indices col_indices ccol_indices row_indices
+    """
 )
-_TOTAL = frozenset("cat concat concatenate stack hstack vstack dstack column_stack _cat".split())
+_TOTAL = _words(
+    """
+    cat concat concatenate stack hstack vstack dstack column_stack _cat
+    """
+)
 # Outputs that may be larger than the product of the arguments' elements.
-_UNBOUNDED = frozenset(
-    "arange range diag_embed block_diag pdist _pdist_forward linalg_qr qr svd linalg_svd _linalg_svd linalg_lu lu_unpack "
-    "nonzero nonzero_numpy argwhere histc histogram bincount tril_indices triu_indices vander combinations "
-    "repeat_interleave diag diagflat eye".split()
+_UNBOUNDED = _words(
+    """
+    arange range diag_embed block_diag pdist _pdist_forward linalg_qr qr svd linalg_svd _linalg_svd linalg_lu lu_unpack
+    nonzero nonzero_numpy argwhere histc histogram bincount tril_indices triu_indices vander combinations
+    repeat_interleave diag diagflat eye
+    """
 )
 # Integers that choose or count, and never enlarge an output.
-_NO_SIZES = frozenset(
-    "dim dims dim0 dim1 dim2 dimension axis axis0 axis1 dims_self dims_other shifts correction groups ignore_index "
-    "reduction diagonal seed normalized_shape padding_idx num_groups num_heads group N C HxW mode interpolation_mode "
-    "padding_mode tensor_indices exponent".split()
+_NO_SIZES = _words(
+    """
+    dim dims dim0 dim1 dim2 dimension axis axis0 axis1 dims_self dims_other shifts correction groups ignore_index
+    reduction diagonal seed normalized_shape padding_idx num_groups num_heads group N C HxW mode interpolation_mode
+    padding_mode tensor_indices exponent
+    """
 )
 _INTEGERS = re.compile(r"^(Optional\[)?(List\[)?(Sym)?[Ii]nt\b")
 # Backends of plain strided tensors; a composite kernel stands in only where none of them has its own.
@@ -104,7 +118,7 @@ def _broadcast(args: Sequence[Any]) -> int:
         for shape in shapes:
             for index in range(1, len(shape) + 1):
                 if shape[-index] != 1:
-                    sizes[-index] = shape[-index]  # type: ignore[index]
+                    sizes[-index] = shape[-index]
     product = 1
     for size in sizes:
         product *= size
@@ -154,7 +168,9 @@ def _only_a_view(func: Any) -> bool:
     if torch.Tag.inplace_view in func.tags:
         return True
     returns = func._schema.returns
-    written = any(argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments)
+    written = any(
+        argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments
+    )
     return bool(returns) and not written and all(each.alias_info is not None for each in returns)
 
 

@@ -60,7 +60,9 @@ def stopped(
         lines.append("  and %d more tensors" % (len(named) - _MOST_SHOWN))
     if torch._C._current_autograd_node() is not None:
         lines.append("  in the backward of %s" % torch._C._current_autograd_node().name())
-    lines.append("  called at %s" % (str(place) if place else "a thread of torch's own, which no Python line has called"))
+    lines.append(
+        "  called at %s" % (str(place) if place else "a thread of torch's own, which no Python line has called")
+    )
     if forward is not None:
         lines.append("  forward at %s" % (forward,))
     facts = [(role, _shape(each), _strides(each), str(each.dtype)) for role, each in named]
@@ -87,7 +89,8 @@ def _meets(watch: Any, tensor: Tensor) -> bool:
 
 def _inputs(func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Iterator[Tuple[str, Tensor]]:
     names: List[str] = [argument.name for argument in func._schema.arguments]
-    for name, value in [*zip(names, args), *kwargs.items()]:
+    given = [(names[index], value) for index, value in enumerate(args)]
+    for name, value in [*given, *kwargs.items()]:
         found = list(tensors_in(value))
         for index, each in enumerate(found):
             yield (name if isinstance(value, Tensor) else "%s[%d]" % (name, index)), each

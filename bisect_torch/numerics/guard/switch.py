@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import threading
 from typing import Any, Callable, Mapping, Optional, Type, TypeVar, Union
 
 import torch
 
-from bisect_torch.numerics.guard import compiled, report, threads
+from bisect_torch.numerics.guard import entries, report, settings, threads
 from bisect_torch.numerics.guard.watch import Watch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -32,9 +31,10 @@ class Guard:
 
     Raises:
         ValueError: limit is not positive, or device is ``"meta"``.
+        RuntimeError: torch knows no such device.
     """
 
-    def __init__(self, device: "Union[str, torch.device]" = "mps", limit: int = 2**32) -> None:
+    def __init__(self, device: "Union[str, torch.device]" = settings.DEVICE, limit: int = settings.LIMIT) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError("limit must be a positive number of elements, not %r" % (limit,))
         self.device = torch.device(device)
@@ -46,37 +46,17 @@ class Guard:
         self._entered = threading.local()
 
     @classmethod
-    def from_text(cls, text: str) -> "Optional[Guard]":
-        """The guard that a value of ``BISECT_TORCH_GUARD`` asks for.
+    def from_environment(cls, variables: Optional[Mapping[str, str]] = None) -> "Optional[Guard]":
+        """The guard that ``BISECT_TORCH_GUARD`` asks for, in one's own program too; None where it is not set.
 
         Args:
-            text: ``1`` for the defaults, ``cpu`` or ``cpu:1000`` (device and limit), ``cuda:0:4294967296``; empty or
-                ``0`` for none, which gives None. A number after the device's type is its index when another follows or
-                when it is below 64; else the limit.
+            variables: The process's when None. Values: see ``settings.from_text``.
 
         Raises:
-            ValueError: It is none of these.
+            ValueError: The variable says nothing sensible.
         """
-        text = text.strip()
-        if text in ("", "0"):
-            return None
-        if text == "1":
-            return cls()
-        kind, *numbers = text.split(":")
-        wrong = ValueError("BISECT_TORCH_GUARD is 1, DEVICE or DEVICE:LIMIT (mps:4294967296), not %r" % text)
-        if not kind.isalnum() or kind.isdigit() or len(numbers) > 2 or not all(each.isdigit() for each in numbers):
-            raise wrong
-        index = numbers.pop(0) if len(numbers) == 2 or (numbers and int(numbers[0]) < 64) else None
-        try:
-            device = torch.device(kind if index is None else "%s:%s" % (kind, index))
-        except RuntimeError as unknown:
-            raise wrong from unknown
-        return cls(device, int(numbers[0])) if numbers else cls(device)
-
-    @classmethod
-    def from_environment(cls, variables: Optional[Mapping[str, str]] = None) -> "Optional[Guard]":
-        """As :meth:`from_text`, of the variable ``BISECT_TORCH_GUARD``; None where it is not set."""
-        return cls.from_text((os.environ if variables is None else variables).get("BISECT_TORCH_GUARD", ""))
+        asked = settings.from_environment(variables)
+        return None if asked is None else cls(asked.device, asked.limit)
 
     def __enter__(self) -> "Guard":
         """Raises GuardError inside a compiled function: what runs there is not seen."""
@@ -135,13 +115,13 @@ class Guard:
         return "Guard(device=%r, limit=%d)" % (str(self.device), self.limit)
 
     def _start(self) -> None:
-        if compiled.inside_compiled_code():
+        if entries.inside_compiled_code():
             raise report.refuse("a function compiled by torch.compile, from inside which a guard was entered")
-        compiled.watch_entries()
+        entries.watch_entries()
         threads.watch_starts()
         self._watch.live += 1
 
 
 # dynamo then does not trace into these, whether or not it is loaded yet.
-for _method in (Guard.__enter__, Guard.__exit__, Guard.enable, Guard.disable):
-    _method._torchdynamo_disable = True  # type: ignore[attr-defined]
+for _name in ("__enter__", "__exit__", "enable", "disable"):
+    setattr(vars(Guard)[_name], "_torchdynamo_disable", True)  # noqa: B010 - functions have no such attribute

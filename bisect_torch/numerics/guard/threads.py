@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any, Callable, List
+from typing import Callable, List
 
 import torch
 
@@ -59,7 +59,7 @@ def watch_starts() -> None:
             original(thread)
 
         setattr(start, _MARK, original)
-        threading.Thread.start = start  # type: ignore[method-assign]
+        threading.Thread.start = start  # type: ignore[method-assign,assignment]
 
 
 def _under(given: List[Watch], thread: threading.Thread) -> Callable[[], None]:
@@ -86,5 +86,3 @@ def warn_of_running_threads() -> None:
             GuardWarning,
             stacklevel=3,
         )
-
-

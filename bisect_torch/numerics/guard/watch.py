@@ -23,7 +23,7 @@ _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _NOTABLE = 4096
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[misc]
     """Looks at the operations of the threads on whose dispatch stack it lies.
 
     Args:
@@ -192,7 +192,7 @@ class Watch(TorchDispatchMode):
             result = func._op_dk(plan.open_key, *args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
-        if self._may_meet(result) and not plan.open_key == _IMPLICIT:
+        if self._may_meet(result) and plan.open_key != _IMPLICIT:
             self._look_at_outputs(func, args, kwargs, result)
         return result
 

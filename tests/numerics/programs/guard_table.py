@@ -12,6 +12,10 @@ LIMIT = 1000
 ROWS = []
 
 
+def words(text):
+    return text.split()
+
+
 def row(expected, name, run, *, target=None):
     """One operation; ``target`` is a tensor that must be as it was when the operation is stopped before it runs."""
     ROWS.append((expected, name, run, target))
@@ -52,13 +56,13 @@ empty = torch.empty(0)
 sparse = torch.sparse_coo_tensor(torch.tensor([[0, 900], [1, 900]]), torch.tensor([1.0, 2.0]), (1000, 1000))
 
 # Reading a tensor that is too large.
-for name in (
+for name in words(
     "abs neg exp sin cos sqrt rsqrt log log1p sigmoid relu tanh floor ceil round sign erf reciprocal isnan isfinite "
     "square frac trunc clone sum mean max min argmax argmin any all prod var std amax aminmax logsumexp norm "
     "count_nonzero nonzero unique sort argsort msort median tril triu flipud fliplr trace inverse det cumsum cumprod "
     "softmax log_softmax topk kthvalue flip roll histc logcumsumexp cummax mode bernoulli rand_like zeros_like "
     "ones_like full_like isin searchsorted bucketize"
-).split():
+):
     extra = {
         "logsumexp": (0,), "cumsum": (0,), "cumprod": (0,), "softmax": (0,), "log_softmax": (0,), "topk": (2,),
         "kthvalue": (2,), "flip": ((0,),), "roll": (1,), "logcumsumexp": (0,), "cummax": (0,), "full_like": (2.0,),
@@ -66,7 +70,9 @@ for name in (
     }.get(name, ())  # fmt: skip
     row("before", name + " of a large tensor", lambda name=name, extra=extra: getattr(torch, name)(big, *extra))
 row("before", "to float64", lambda: big.to(torch.float64))
-for name in "add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logaddexp hypot dist mm".split():
+for (
+    name
+) in "add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logaddexp hypot dist mm".split():
     row("before", name + " of two", lambda name=name: getattr(torch, name)(big, big))
 row("before", "one element of it too many", lambda: flat[:1000] + 1)
 row("passes", "one element fewer", lambda: flat[:999] + 1)
@@ -151,7 +157,11 @@ row("before", "linalg.qr, complete", lambda: torch.linalg.qr(tall, mode="complet
 row("before", "linalg.svd, full", lambda: torch.linalg.svd(tall, full_matrices=True))
 row("before", "fft", lambda: torch.fft.fft(values, n=1000))
 row("before", "irfft", lambda: torch.fft.irfft(values, n=1000))
-row("before", "pairwise attention scores", lambda: torch._scaled_dot_product_attention_math(tall[None], tall[None], tall[None]))
+row(
+    "before",
+    "pairwise attention scores",
+    lambda: torch._scaled_dot_product_attention_math(tall[None], tall[None], tall[None]),
+)
 row("before", "linear", lambda: F.linear(tall, tall))
 row("before", "bilinear", lambda: F.bilinear(tall, tall, bilinear_weight))
 row("before", "histc", lambda: torch.histc(values, 1000))
@@ -166,7 +176,7 @@ row("after", "repeat_interleave by a tensor", lambda: torch.repeat_interleave(va
 row("after", "bincount to a large number", lambda: torch.bincount(torch_large))
 
 # In place and out=.
-for name in "zero_ abs_ exp_ neg_ relu_ sigmoid_ floor_ random_ normal_ uniform_ exponential_ bernoulli_".split():
+for name in words("zero_ abs_ exp_ neg_ relu_ sigmoid_ floor_ random_ normal_ uniform_ exponential_ bernoulli_"):
     row("before", name, lambda name=name: getattr(big, name)(), target=big)
 row("before", "add_", lambda: big.add_(1), target=big)
 row("before", "mul_", lambda: big.mul_(2), target=big)
@@ -193,31 +203,60 @@ row("before", "arange, an empty out=", lambda: torch.arange(1000, out=empty), ta
 row("before", "bmm, out=", lambda: torch.bmm(tall[None], wide[None], out=big[None]), target=big)
 
 # Nothing is read or written, or all is small.
-for name, run in (
-    ("view", lambda: big.view(1600)), ("reshape", lambda: big.reshape(1600)), ("transpose", lambda: big.t()),
-    ("permute", lambda: big.permute(1, 0)), ("expand", lambda: column.expand(40, 400)), ("select", lambda: big[0]),
-    ("slice", lambda: big[:10]), ("narrow", lambda: big.narrow(0, 0, 2)), ("diagonal", lambda: big.diagonal()),
-    ("unfold view", lambda: big.unfold(0, 10, 10)), ("as_strided", lambda: big.as_strided((2, 2), (900, 1))),
-    ("split", lambda: big.split(10)), ("chunk", lambda: big.chunk(2)), ("unbind", lambda: big.unbind()),
-    ("squeeze", lambda: big.squeeze()), ("unsqueeze", lambda: big.unsqueeze(0)), ("detach", lambda: big.detach()),
-    ("flatten", lambda: big.flatten()), ("movedim", lambda: big.movedim(0, 1)), ("view dtype", lambda: big.view(torch.int32)),
-    ("empty", lambda: torch.empty(10000)), ("empty_like", lambda: torch.empty_like(big)),
-    ("new_empty", lambda: tiny.new_empty(10000)), ("empty_strided", lambda: torch.empty_strided((2, 2), (9000, 1))),
-    ("contiguous of a contiguous tensor", lambda: big.contiguous()), ("to its own dtype", lambda: big.to(torch.float32)),
-    ("a slice, then arithmetic", lambda: big[:10] * 2 + big[10:20]), ("diagonal of a small view", lambda: small.diagonal().sum()),
-    ("a product of many small", lambda: small @ small @ small), ("chain of pointwise", lambda: (small * small + small).sum()),
-    ("mm up to the border", lambda: torch.mm(flat[:66].reshape(33, 2), flat[:60].reshape(2, 30))), ("softmax small", lambda: small.softmax(0)),
-    ("cat below", lambda: torch.cat([small, small])), ("sort small", lambda: small.sort()), ("bmm small", lambda: batch @ batch),
-    ("conv small", lambda: F.conv2d(image, numbers_weight[:4])), ("layer_norm small", lambda: F.layer_norm(small, (20,))),
-    ("mean of a transposed", lambda: small.t().mean()), ("foreach small", lambda: torch._foreach_add([small] * 8, [small] * 8)),
-    ("linalg.qr small", lambda: torch.linalg.qr(small)), ("nonzero small", lambda: small.nonzero()), ("zeros small", lambda: torch.zeros(3, 3)),
-    ("meta tensors", lambda: torch.ones(100000, device="meta") + 1), ("sparse of few", lambda: sparse.coalesce() * 2),
-    ("arange small", lambda: torch.arange(10)), ("in place small", lambda: small.clone().add_(1)),
-    ("attention small", lambda: F.scaled_dot_product_attention(batch, batch, batch)), ("einsum small", lambda: torch.einsum("bij,bjk->bik", batch, batch)),
-    ("print", lambda: repr(tiny)), ("item", lambda: tiny[0, 0].item()), ("tolist", lambda: tiny.tolist()),
-    ("index small", lambda: small[indices]), ("interpolate small", lambda: F.interpolate(image, scale_factor=2)),
-):  # fmt: skip
-    row("passes", name, run)
+row("passes", "view", lambda: big.view(1600))
+row("passes", "reshape", lambda: big.reshape(1600))
+row("passes", "transpose", lambda: big.t())
+row("passes", "permute", lambda: big.permute(1, 0))
+row("passes", "expand", lambda: column.expand(40, 400))
+row("passes", "select", lambda: big[0])
+row("passes", "slice", lambda: big[:10])
+row("passes", "narrow", lambda: big.narrow(0, 0, 2))
+row("passes", "diagonal", lambda: big.diagonal())
+row("passes", "unfold view", lambda: big.unfold(0, 10, 10))
+row("passes", "as_strided", lambda: big.as_strided((2, 2), (900, 1)))
+row("passes", "split", lambda: big.split(10))
+row("passes", "chunk", lambda: big.chunk(2))
+row("passes", "unbind", lambda: big.unbind())
+row("passes", "squeeze", lambda: big.squeeze())
+row("passes", "unsqueeze", lambda: big.unsqueeze(0))
+row("passes", "detach", lambda: big.detach())
+row("passes", "flatten", lambda: big.flatten())
+row("passes", "movedim", lambda: big.movedim(0, 1))
+row("passes", "view dtype", lambda: big.view(torch.int32))
+row("passes", "empty", lambda: torch.empty(10000))
+row("passes", "empty_like", lambda: torch.empty_like(big))
+row("passes", "new_empty", lambda: tiny.new_empty(10000))
+row("passes", "empty_strided", lambda: torch.empty_strided((2, 2), (9000, 1)))
+row("passes", "contiguous of a contiguous tensor", lambda: big.contiguous())
+row("passes", "to its own dtype", lambda: big.to(torch.float32))
+row("passes", "a slice, then arithmetic", lambda: big[:10] * 2 + big[10:20])
+row("passes", "diagonal of a small view", lambda: small.diagonal().sum())
+row("passes", "a product of many small", lambda: small @ small @ small)
+row("passes", "chain of pointwise", lambda: (small * small + small).sum())
+row("passes", "mm up to the border", lambda: torch.mm(flat[:66].reshape(33, 2), flat[:60].reshape(2, 30)))
+row("passes", "softmax small", lambda: small.softmax(0))
+row("passes", "cat below", lambda: torch.cat([small, small]))
+row("passes", "sort small", lambda: small.sort())
+row("passes", "bmm small", lambda: batch @ batch)
+row("passes", "conv small", lambda: F.conv2d(image, numbers_weight[:4]))
+row("passes", "layer_norm small", lambda: F.layer_norm(small, (20,)))
+row("passes", "mean of a transposed", lambda: small.t().mean())
+row("passes", "foreach small", lambda: torch._foreach_add([small] * 8, [small] * 8))
+row("passes", "linalg.qr small", lambda: torch.linalg.qr(small))
+row("passes", "nonzero small", lambda: small.nonzero())
+row("passes", "zeros small", lambda: torch.zeros(3, 3))
+row("passes", "meta tensors", lambda: torch.ones(100000, device="meta") + 1)
+row("passes", "sparse of few", lambda: sparse.coalesce() * 2)
+row("passes", "arange small", lambda: torch.arange(10))
+row("passes", "in place small", lambda: small.clone().add_(1))
+row("passes", "attention small", lambda: F.scaled_dot_product_attention(batch, batch, batch))
+row("passes", "einsum small", lambda: torch.einsum("bij,bjk->bik", batch, batch))
+row("passes", "print", lambda: repr(tiny))
+row("passes", "item", lambda: tiny[0, 0].item())
+row("passes", "tolist", lambda: tiny.tolist())
+row("passes", "index small", lambda: small[indices])
+row("passes", "interpolate small", lambda: F.interpolate(image, scale_factor=2))
+
 
 class Recorder(TorchDispatchMode):
     """Below the guard: sees what the guard lets through."""
@@ -251,14 +290,14 @@ def differing(recorded):
             try:
                 actual, stopped = outcome(run, recorder)
             except Exception as failure:  # noqa: BLE001 - shown in the table
-                wrong[name] = [expected, "%s: %s" % (type(failure).__name__, failure)]
+                wrong[name] = [expected, f"{type(failure).__name__}: {failure}"]
                 continue
         if actual != expected:
             wrong[name] = [expected, actual, str(stopped)]
         elif before is not None and not (target.shape == before.shape and torch.equal(target, before)):
             wrong[name] = [expected, "its target has changed"]
         elif stopped is not None and recorder and (stopped.operation in recorder.seen[-1:]) != (actual == "after"):
-            wrong[name] = [expected, "the kernel ran: %s" % recorder.seen]
+            wrong[name] = [expected, f"the kernel ran: {recorder.seen}"]
     return wrong
 
 

@@ -24,10 +24,10 @@ def stopped(operation="", ran=False):
         yield errors
     except GuardError as error:
         errors.append(error)
-        assert operation in error.operation, error
-        assert error.kernel_ran == ran, error
-    else:
+    if not errors:
         raise AssertionError("nothing was stopped")
+    if operation not in errors[0].operation or errors[0].kernel_ran != ran:
+        raise AssertionError("stopped otherwise") from errors[0]
 
 
 def guard(limit=LIMIT):
@@ -249,10 +249,9 @@ def rule_decorated_functions_are_guarded_and_unfinished_ones_refused():
     for unfinished in (generator, coroutine):
         try:
             guard()(unfinished)
-        except TypeError as refused:
-            assert "generator or coroutine" in str(refused)
-        else:
-            raise AssertionError("was decorated")
+        except TypeError:
+            continue
+        raise AssertionError("was decorated")
 
 
 def rule_tensor_subclasses_are_seen_through():
@@ -272,13 +271,13 @@ def rule_tensor_subclasses_are_seen_through():
     class Named(torch.Tensor):
         pass
 
-    # Made outside: until some release torch itself fails to make one while any dispatch mode is active.
     few, named = torch.ones(20).as_subclass(Named), torch.ones(1000).as_subclass(Named)
     with guard(), stopped("aten.add.Tensor"):
         Held(torch.ones(1, requires_grad=False).expand(1000)) + 1
     with guard():
         assert (Held(torch.ones(20)) + 1).inner.sum() == 40
         assert type(few + 1) is Named
+        assert type(torch.ones(20).as_subclass(Named) + 1) is Named
     with guard(), stopped("aten.add.Tensor"):
         named + 1
     with guard(), stopped():
@@ -450,21 +449,11 @@ def rule_views_of_a_large_tensor_and_their_use_in_pieces_pass():
             big.sum()
 
 
-def rule_settings_are_read_from_text():
-    assert repr(Guard.from_text("1")) == "Guard(device='mps', limit=4294967296)"
-    assert repr(Guard.from_text("cpu:1000")) == "Guard(device='cpu', limit=1000)"
-    assert repr(Guard.from_text("cuda:1")) == "Guard(device='cuda:1', limit=4294967296)"
-    assert repr(Guard.from_text("cuda:1:64")) == "Guard(device='cuda:1', limit=64)"
-    assert repr(Guard.from_text("mps:2147483648")) == "Guard(device='mps', limit=2147483648)"
-    assert Guard.from_text("0") is None
-    assert Guard.from_text("") is None
+def rule_settings_come_from_the_environment():
+    assert repr(Guard.from_environment({"BISECT_TORCH_GUARD": "cuda:1:640"})) == "Guard(device='cuda:1', limit=640)"
+    assert repr(Guard.from_environment({"BISECT_TORCH_GUARD": "1"})) == repr(Guard())
+    assert repr(Guard()) == "Guard(device='mps', limit=4294967296)"
     assert Guard.from_environment({}) is None
-    for wrong in ("yes please", "mps:x", "mps:1:2:3", ":", "nosuchdevice", "2", "cpu:0:0"):
-        try:
-            made = Guard.from_text(wrong)
-        except ValueError:
-            continue
-        raise AssertionError((wrong, made))
 
 
 def rule_impossible_settings_are_refused():
@@ -476,7 +465,8 @@ def rule_impossible_settings_are_refused():
         raise AssertionError(settings)
 
 
-# Nothing below the limit is stopped, and nothing at it passes: against an observer that counts on its own.
+# Nothing below the limit is stopped, and nothing at it passes: against an observer that counts on its own. None of the
+# operations here is a composite that makes something larger inside, which the guard sees and the observer does not.
 
 
 class Observer(TorchDispatchMode):
@@ -502,40 +492,45 @@ class Observer(TorchDispatchMode):
     def spanned(tensor):
         if tensor.numel() == 0:
             return 0
-        last = sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride()))
+        last = sum((tensor.size(axis) - 1) * tensor.stride(axis) for axis in range(tensor.dim()))
         return max(tensor.numel(), last + 1)
+
+
+def looked_up(x, pick):
+    return torch.nn.functional.one_hot(torch.arange(x.shape[1]) % pick, 40).sum(1) * x
+
+
+STEPS = (
+    lambda x, y, pick: (x @ y) @ y.t(),
+    lambda x, y, pick: x * x[:1],
+    lambda x, y, pick: x[:, None].mul(x).sum(1),
+    lambda x, y, pick: torch.cat([x] * (1 + pick % 4))[: x.shape[0]],
+    lambda x, y, pick: x.t().softmax(0).t(),
+    lambda x, y, pick: x.repeat(1 + pick % 3, 1)[:: 1 + pick % 3],
+    lambda x, y, pick: x.expand(1 + pick % 3, *x.shape).mean(0),
+    lambda x, y, pick: torch.nn.functional.pad(x, (pick, 0))[:, pick:],
+    lambda x, y, pick: x[:, ::2].repeat_interleave(2, 1)[:, : x.shape[1]],
+    lambda x, y, pick: x.masked_fill(x > 0, 0.0),
+    lambda x, y, pick: x[x[:, 0].abs() > 0],
+    lambda x, y, pick: x + torch.arange(x.shape[1]),
+    lambda x, y, pick: looked_up(x, pick),
+    lambda x, y, pick: torch.cdist(x, x, p=1.0).sum() * x,
+)
 
 
 def some_program(seed):
     """A function that runs a few operations on random tensors, drawn from the seed alone."""
     draw = random.Random(seed)
-    sizes = [draw.choice([1, 2, 3, 5, 8, 13, 21, 34]) for _ in range(3)]
-    choices = draw.choices(range(14), k=4)
-    picks = [draw.randrange(1, 40) for _ in range(4)]
+    rows, inner, columns = draw.choices([1, 2, 3, 5, 8, 13, 21, 34], k=3)
+    steps = [(draw.choice(STEPS), draw.randrange(1, 40)) for _ in range(4)]
     trained = draw.random() < 0.5
 
     def program():
         torch.manual_seed(seed)
-        x = torch.randn(sizes[0], sizes[1], requires_grad=trained)
-        y = torch.randn(sizes[1], sizes[2])
-        for choice, pick in zip(choices, picks):
-            z = (
-                lambda: (x @ y) @ y.t(),
-                lambda: x * x[:1],
-                lambda: x[:, None].mul(x).sum(1),
-                lambda: torch.cat([x] * (1 + pick % 4))[: x.shape[0]],
-                lambda: x.t().softmax(0).t(),
-                lambda: x.repeat(1 + pick % 3, 1)[:: 1 + pick % 3][: x.shape[0]] if x.shape[0] > 1 else x,
-                lambda: x.expand(1 + pick % 3, *x.shape).mean(0),
-                lambda: torch.nn.functional.pad(x, (pick, 0))[:, pick:],
-                lambda: x.as_strided(x.shape, x.stride()) + 1 if not x.requires_grad else x + 1,
-                lambda: x.masked_fill(x > 0, 0.0),
-                lambda: x[x[:, 0].abs() > 0],
-                lambda: x + torch.arange(x.shape[1]),
-                lambda: torch.nn.functional.one_hot(torch.arange(x.shape[1]), 40).sum(1) * x,
-                lambda: torch.cdist(x, x).sum() * x,
-            )[choice]()
-            x = z
+        x = torch.randn(rows, inner, requires_grad=trained)
+        y = torch.randn(inner, columns)
+        for step, pick in steps:
+            x = step(x, y, pick)
         if trained:
             x.sum().backward()
 

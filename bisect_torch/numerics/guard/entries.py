@@ -1,4 +1,4 @@
-"""Code that the guard cannot see into is refused: what ``torch.compile`` and AOTInductor have made of a program."""
+"""Ways past a dispatch mode. What ``torch.compile`` and AOTInductor have made of a program cannot be seen: refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from bisect_torch.numerics.guard import errors
 from bisect_torch.numerics.guard.report import refuse
 from bisect_torch.numerics.guard.watch import Watch
 
+_NOT_OVERRIDDEN = torch._C._disabled_torch_dispatch_impl
+# Until 2.5.1 as_subclass raises while any dispatch mode is active (seen on 2.4.1 and 2.5.1, gone in 2.6.0).
+_SUBCLASSES_FAIL = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)
 _MARK = "_bisect_torch_guard"
 
 
@@ -41,6 +44,8 @@ def watch_entries() -> None:
         _wrap(module, "call_func_at_runtime_with_args", _checks_any)
     for scripted in (torch._C.ScriptFunction, torch._C.ScriptMethod):
         _wrap(scripted, "__call__", _keeps_error)
+    if _SUBCLASSES_FAIL:
+        _wrap(torch.Tensor, "as_subclass", _passes_by)
     packages = getattr(torch._C, "_aoti", None)
     for kind in list(vars(packages).values()) if packages is not None else []:
         if isinstance(kind, type):
@@ -114,3 +119,15 @@ def _keeps_error(original: Any) -> Any:
             raise stopped from raised
 
     return call
+
+
+def _passes_by(original: Any) -> Any:
+    """It makes a view and reads nothing, so the guard need not see it."""
+
+    def as_subclass(tensor: Any, kind: Any) -> Any:
+        if active() is None or type(tensor).__torch_dispatch__ is not _NOT_OVERRIDDEN:
+            return original(tensor, kind)
+        with torch._C._DisableTorchDispatch():
+            return original(tensor, kind)
+
+    return as_subclass
