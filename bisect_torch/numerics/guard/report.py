@@ -45,7 +45,7 @@ def stopped(
     place = caller()
     forward = watch.forward_lines.of_current_node()
     lines = [
-        "%s %s a tensor of %d elements or reach on %s; the limit is %d. %s"
+        "%s %s a tensor of %d elements (or that many by its strides) on %s; the limit is %d. %s"
         % (
             operation,
             verb,

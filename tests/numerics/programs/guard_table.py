@@ -70,9 +70,7 @@ for name in words(
     }.get(name, ())  # fmt: skip
     row("before", name + " of a large tensor", lambda name=name, extra=extra: getattr(torch, name)(big, *extra))
 row("before", "to float64", lambda: big.to(torch.float64))
-for (
-    name
-) in "add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logaddexp hypot dist mm".split():
+for name in words("add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logaddexp hypot dist mm"):
     row("before", name + " of two", lambda name=name: getattr(torch, name)(big, big))
 row("before", "one element of it too many", lambda: flat[:1000] + 1)
 row("passes", "one element fewer", lambda: flat[:999] + 1)
