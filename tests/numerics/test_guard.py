@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.worker_process import CellRequest
 from bisect_torch.model import Isolation
 from bisect_torch.numerics.guard import settings
 from bisect_torch.numerics.guard.settings import Settings
@@ -67,14 +67,15 @@ def test_the_variable_guards_a_script(
 ) -> None:
     script = tmp_path / "repro.py"
     # A script that sets variables is given no torch beforehand.
-    script.write_text(("" if early else "import os; os.environ['X'] = '1'\n") + "import torch\ntorch.ones(40) + 1\n")
+    script.write_text(
+        ("" if early else "import os; os.environ['X'] = '1'\n")
+        + "import torch\nprint(int((torch.ones(40) + 1).sum()))\ntorch.mm(torch.ones(40, 2), torch.ones(2, 40))\n"
+    )
     worker = start(python=ends(real_torch)[end], variables={"BISECT_TORCH_GUARD": "cpu:100"})
-    assert run(worker, script)["outcome"] == "returned"
-    with script.open("a") as file:
-        file.write("torch.mm(torch.ones(40, 2), torch.ones(2, 40))\n")
-    facts = run(worker, script)
-    assert (facts["outcome"], facts["error_type"]) == ("raised", "GuardError")
-    assert "aten.mm.default writes" in str(facts["error_message"])
+    request = CellRequest(script, "script", "repro", isolation=Isolation.PROCESS, cwd=tmp_path, timeout_s=60.0)
+    facts = worker.run(request)
+    assert (facts["outcome"], facts["error_type"], facts["stdout_tail"]) == ("raised", "GuardError", "80\n")
+    assert "aten.mm.default writes" in str(facts["message"])
     assert f"{script}:{3 if early else 4}" in str(facts["stderr_tail"])
 
 
@@ -83,14 +84,8 @@ def test_the_variable_guards_a_case(start: StartWorker, real_torch: Mapping[str,
     file = tmp_path / "cases.py"
     file.write_text("import torch\nfrom bisect_torch import case\n\n\n@case\ndef large():\n    torch.ones(100) + 1\n")
     worker = start(python=ends(real_torch)["newest"], variables={"BISECT_TORCH_GUARD": "cpu:100"})
-    for isolation in Isolation:
-        facts = worker.run(CellRequest(file, "case", "large", isolation=isolation, timeout_s=60.0))
-        assert (facts["outcome"], facts["error_type"]) == ("raised", "GuardError")
-
-
-def run(worker: WorkerProcess, path: Path) -> dict[str, object]:
-    request = CellRequest(path, "script", path.stem, isolation=Isolation.PROCESS, cwd=path.parent, timeout_s=60.0)
-    return worker.run(request)
+    facts = worker.run(CellRequest(file, "case", "large", isolation=Isolation.FORK, timeout_s=60.0))
+    assert (facts["outcome"], facts["error_type"]) == ("raised", "GuardError")
 
 
 def test_numerics_and_the_settings_are_read_without_torch() -> None:
