@@ -56,8 +56,11 @@ def test_a_variable_that_says_nothing_sensible_is_refused(text: str) -> None:
 
 
 @pytest.mark.real_torch
-@ENDS
-@pytest.mark.parametrize("early", [True, False], ids=["torch imported before", "torch imported by the script"])
+@pytest.mark.parametrize(
+    ("end", "early"),
+    [("oldest", True), ("newest", False)],
+    ids=["torch imported before", "torch imported by the script"],
+)
 def test_the_variable_guards_a_script(
     start: StartWorker,  # noqa: F811
     real_torch: Mapping[str, Path],
