@@ -192,8 +192,21 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
         fresh=args.fresh,
         thorough=args.thorough,
+        guard=_guard(),
         command_line=tuple(sys.argv[1:]),
     )
+
+
+def _guard() -> str | None:
+    """The guard that the environment asks for; the workers inherit the variable."""
+    from bisect_torch.errors import UsageError
+    from bisect_torch.numerics.guard import settings
+
+    try:
+        asked = settings.from_environment()
+    except ValueError as wrong:
+        raise UsageError(str(wrong)) from wrong
+    return None if asked is None else f"{asked.device}:{asked.limit}"
 
 
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:

@@ -120,6 +120,7 @@ class Ledger:
             driver=driver,
             threads=self._request.threads,
             thorough=self._request.thorough,
+            guard=self._request.guard,
         )
 
     def _timeout_s(self, run: CellRun) -> float:

@@ -33,6 +33,7 @@ class RunRequest:
         memory_bytes: What all cells together may use.
         fresh: Run again what is known.
         thorough: Cases compare everything that they otherwise sample.
+        guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         command_line: As typed, for the manifest.
     """
 
@@ -54,6 +55,7 @@ class RunRequest:
     memory_bytes: int = 0
     fresh: bool = False
     thorough: bool = False
+    guard: str | None = None
     command_line: tuple[str, ...] = ()
 
 

@@ -21,6 +21,7 @@ def cell_key(
     driver: str | None = None,
     threads: int | None = None,
     thorough: bool = False,
+    guard: str | None = None,
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -38,6 +39,7 @@ def cell_key(
         driver: Version of the device's driver.
         threads: Threads that torch is given; None for its own choice.
         thorough: Counts only when it is set, so that it did not change the keys of what was known before it existed.
+        guard: The guard that is on in every cell, as ``mps:4294967296``; None for none. As above.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
@@ -60,6 +62,7 @@ def cell_key(
         "timeout_s": None if timeout_s is None else float(timeout_s),
         "machine": machine,
         **({"thorough": True} if thorough else {}),
+        **({"guard": guard} if guard else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -22,7 +22,7 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import launch, outcome, preload, recording, system
+from bisect_torch.worker import guarding, launch, outcome, preload, recording, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -111,6 +111,8 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     recording.set_thorough(bool(request.get("thorough")))
     os.environ.update(launch.cell_variables(folder))
     tempfile.tempdir = None
+    if request["kind"] != "expand":
+        guarding.enable()
     if request["kind"] == "expand":
         result = _expand(request)
         channel.send({"event": "ready"})

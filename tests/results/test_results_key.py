@@ -57,6 +57,7 @@ def environment(**changes: object) -> Environment:
 
 
 DIFFERENT = {
+    "guard": {"guard": "mps:4294967296"},
     "version": {"build": dataclasses.replace(BUILD, version="2.9.0")},
     "name": {"build": dataclasses.replace(BUILD, name="/usr/bin/python")},
     "kind of build": {"build": dataclasses.replace(BUILD, kind=BuildKind.LOCAL)},

@@ -35,9 +35,13 @@ def start(interpreter: Path, tmp_path: Path) -> Iterator[StartWorker]:
     workers: list[WorkerProcess] = []
 
     def start(
-        stage: Stage = "eager", python: Path = interpreter, threads: int = 1, path: str = os.environ["PATH"]
+        stage: Stage = "eager",
+        python: Path = interpreter,
+        threads: int = 1,
+        path: str = os.environ["PATH"],
+        variables: Mapping[str, str] | None = None,
     ) -> WorkerProcess:
-        env = {"PATH": path, "HOME": str(tmp_path)}
+        env = {"PATH": path, "HOME": str(tmp_path), **(variables or {})}
         environment = environment_of(python)
         worker = WorkerProcess.start(environment, REPOSITORY, stage=stage, threads=threads, env=env, tmp=temporary)
         workers.append(worker)
