@@ -14,8 +14,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from bisect_torch.analysis.decoding_sweep import Configuration, Decoded, Sweep, common_prefix, divergence
+from bisect_torch.analysis.decoding_sweep import Configuration, Decoded, Sweep, common_prefix, divergences
+
+
+class Difference(NamedTuple):
+    """A comparison in which some output differs.
+
+    Args:
+        tokens: Of each question that differs, the first token that does, 0-based, sorted.
+        build: On which; between releases, the newer one.
+        configurations: That were compared.
+    """
+
+    tokens: tuple[int, ...]
+    build: str
+    configurations: tuple[Configuration, ...]
 
 
 @dataclass(frozen=True)
@@ -24,17 +39,33 @@ class Change:
 
     Args:
         compared: Comparisons that could be decided.
-        changed: Those of them in which some output differs.
         open: Comparisons that lack a cell and do not differ in the others.
-        token: The first token that differs in any of them, 0-based.
-        example: Build and configurations of that comparison.
+        differences: Those of the decided ones in which some output differs.
     """
 
     compared: int = 0
-    changed: int = 0
     open: int = 0
-    token: int | None = None
-    example: tuple[str, tuple[Configuration, ...]] | None = None
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def changed(self) -> int:
+        return len(self.differences)
+
+    @property
+    def first(self) -> Difference | None:
+        """The one that differs at the earliest token."""
+        return min(self.differences, default=None)
+
+    @property
+    def token(self) -> int | None:
+        """The first token that differs in any comparison, 0-based."""
+        return None if self.first is None else self.first.tokens[0]
+
+    @property
+    def median(self) -> float | None:
+        """Of the first tokens that differ, over all comparisons and their questions."""
+        tokens = [token for each in self.differences for token in each.tokens]
+        return statistics.median(tokens) if tokens else None
 
 
 def axis_change(of: Sweep, dtype: str, axis: str) -> Change:
@@ -45,29 +76,26 @@ def axis_change(of: Sweep, dtype: str, axis: str) -> Change:
     groups: dict[tuple[object, ...], list[Configuration]] = defaultdict(list)
     for each in of.of(dtype):
         groups[each.without(axis)].append(each)
-    compared = changed = open_ones = 0
-    first: tuple[int, str, tuple[Configuration, ...]] | None = None
+    found: list[Difference] = []
+    equal = open_ones = 0
     for group in (group for group in groups.values() if len(group) > 1):
         for build in of.builds:
             known = [of.cells[each, build] for each in group if (each, build) in of.cells]
-            token = divergence([each.outputs for each in known])
-            if token is not None:
-                changed += 1
-                if first is None or token < first[0]:
-                    first = (token, build, tuple(each.configuration for each in known))
-            compared += token is not None or len(known) == len(group)
-            open_ones += token is None and len(known) < len(group)
-    return Change(compared, changed, open_ones, first and first[0], first and first[1:])
+            tokens = divergences([each.outputs for each in known])
+            if tokens:
+                found.append(Difference(tokens, build, tuple(each.configuration for each in known)))
+            elif len(known) == len(group):
+                equal += 1
+            else:
+                open_ones += 1
+    return Change(len(found) + equal, open_ones, tuple(found))
 
 
 def repeat_change(of: Sweep, dtype: str) -> Change:
     """Whether the same cell gives other outputs in another process; only cells that ran in several are compared."""
     places = [place for place in of.repeated if place[0].dtype == dtype]
-    differing = sorted((of.unstable[place], place) for place in places if place in of.unstable)
-    if not differing:
-        return Change(len(places))
-    token, (configuration, build) = differing[0]
-    return Change(len(places), len(differing), 0, token, (build, (configuration,)))
+    found = [Difference(of.unstable[place], place[1], (place[0],)) for place in sorted(places) if place in of.unstable]
+    return Change(len(places), 0, tuple(found))
 
 
 @dataclass(frozen=True)
@@ -77,14 +105,17 @@ class Upgrade:
     Args:
         build: The first release that has the new outputs.
         after: The last one that has the old ones.
-        configurations: In which.
-        token: The first token that differs, 0-based.
+        differences: One for each configuration in which.
     """
 
     build: str
     after: str
-    configurations: tuple[Configuration, ...]
-    token: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def token(self) -> int:
+        """The first token that differs, 0-based."""
+        return min(self.differences).tokens[0]
 
 
 @dataclass(frozen=True)
@@ -107,28 +138,21 @@ def release_changes(of: Sweep, dtype: str, releases: Sequence[str]) -> ReleaseCh
     Args:
         releases: Builds that follow on each other, in order.
     """
-    steps: dict[tuple[str, str], list[tuple[int, Configuration]]] = defaultdict(list)
+    steps: dict[tuple[int, int], list[Difference]] = defaultdict(list)
     compared = open_ones = 0
     for each in of.of(dtype):
         known = [place for place, build in enumerate(releases) if (each, build) in of.cells]
         decided = 0
         for old, new in pairwise(known):
-            token = divergence([of.cells[each, releases[place]].outputs for place in (old, new)])
-            decided += token is not None or new == old + 1
-            if token is not None:
-                steps[releases[new], releases[old]].append((token, each))
+            tokens = divergences([of.cells[each, releases[place]].outputs for place in (old, new)])
+            decided += bool(tokens) or new == old + 1
+            if tokens:
+                steps[new, old].append(Difference(tokens, releases[new], (each,)))
         compared += decided
         open_ones += max(0, len(releases) - 1) - decided
-    upgrades = tuple(
-        Upgrade(build, after, tuple(each for _, each in found), min(token for token, _ in found))
-        for (build, after), found in sorted(
-            steps.items(), key=lambda item: (releases.index(item[0][0]), releases.index(item[0][1]))
-        )
-    )
-    changed = sum(len(found) for found in steps.values())
-    first = min(((token, build, each) for (build, _), found in steps.items() for token, each in found), default=None)
-    example = None if first is None else (first[1], (first[2],))
-    return ReleaseChange(Change(compared, changed, open_ones, first and first[0], example), upgrades)
+    upgrades = tuple(Upgrade(releases[new], releases[old], tuple(found)) for (new, old), found in sorted(steps.items()))
+    differences = tuple(difference for each in upgrades for difference in each.differences)
+    return ReleaseChange(Change(compared, open_ones, differences), upgrades)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Sweep:
         missing: The other ones, with the reason.
         silent: Instances that gave no output on any build, so that their configuration is not known, with the reason.
         repeated: Cells that were run in more than one process.
-        unstable: Those of them whose outputs differ between the processes, with the first token that does.
+        unstable: Those of them whose outputs differ between the processes; see :func:`divergences`.
     """
 
     builds: tuple[str, ...]
@@ -82,7 +82,7 @@ class Sweep:
     missing: Mapping[tuple[Configuration, str], str]
     silent: Mapping[str, str]
     repeated: frozenset[tuple[Configuration, str]]
-    unstable: Mapping[tuple[Configuration, str], int]
+    unstable: Mapping[tuple[Configuration, str], tuple[int, ...]]
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -112,19 +112,19 @@ def sweep(observations: Iterable[Observation], builds: Sequence[str]) -> Sweep:
     found: dict[tuple[Configuration, str], Decoded] = {}
     missing: dict[tuple[Configuration, str], str] = {}
     repeated: set[tuple[Configuration, str]] = set()
-    unstable: dict[tuple[Configuration, str], int] = {}
+    unstable: dict[tuple[Configuration, str], tuple[int, ...]] = {}
     for configuration, cells in known.items():
         for build in builds:
             place = (configuration, build)
             repeats = cells[build].repeats if build in cells else ()
             given = [_decoded(o, configuration) for o, judgement in repeats if _gave_outputs(o, judgement)]
-            token = divergence([each.outputs for each in given])
+            tokens = divergences([each.outputs for each in given])
             if len(given) > 1:
                 repeated.add(place)
             if not given:
                 missing[place] = _reason(repeats[0][1]) if repeats else "not run"
-            elif token is not None:
-                unstable[place] = token
+            elif tokens:
+                unstable[place] = tokens
                 missing[place] = "its outputs differ from process to process"
             else:
                 found[place] = given[0]
@@ -205,7 +205,11 @@ def common_prefix(outputs: Sequence[str]) -> int | None:
     return next((place for place in range(shortest) if len({each[place] for each in outputs}) > 1), shortest)
 
 
-def divergence(outputs: Sequence[Sequence[str]]) -> int | None:
-    """The first token that differs between several cells, over all questions. None when all outputs are the same."""
+def divergences(outputs: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Of each question whose outputs differ between several cells, the first token that does, sorted.
+
+    Args:
+        outputs: Per cell, one for each question; those of different cells are of the same questions.
+    """
     found = [common_prefix(of_question) for of_question in zip(*outputs, strict=False)]
-    return min((place for place in found if place is not None), default=None)
+    return tuple(sorted(place for place in found if place is not None))

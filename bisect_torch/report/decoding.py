@@ -105,7 +105,7 @@ def decoding_lines(found: Decoding, width: int) -> Iterable[Line]:
 
 def _table(columns: Sequence[Precision], found: Decoding, width: int) -> Iterable[Line]:
     yield _row("", [each.name for each in columns], "bold")
-    yield from _heading("does the greedy output change? (first token, counted from 0; comparisons)", width)
+    yield from _heading("does the greedy output change? (first token, its median; comparisons)", width)
     yield from _rows(UPGRADE, [_upgrade_field(each.upgrade) for each in columns])
     for axis in AXES:
         yield from _rows(THINGS[axis], [_field(each.axes[axis]) for each in columns])
@@ -140,13 +140,13 @@ def _rows(label: str, fields: Sequence[Sequence[str]]) -> Iterable[Line]:
 
 
 def _field(change: Change) -> list[str]:
-    """``at token 7``, ``12 of 40``, ``3 open``; ``no`` only where nothing is left open."""
+    """``at token 7``, ``median 31``, ``12 of 40``, ``3 open``; ``no`` only where nothing is left open."""
     if change.changed:
-        word = f"at token {change.token}"
+        words = [f"at token {change.token}", f"median {change.median:g}"]
     else:
-        word = "no" if change.compared and not change.open else "not seen" if change.compared else "not compared"
+        words = ["no" if change.compared and not change.open else "not seen" if change.compared else "not compared"]
     counts = [f"{change.changed} of {change.compared}"] if change.compared else []
-    return [word, *counts, *([f"{change.open} open"] if change.open else [])]
+    return [*words, *counts, *([f"{change.open} open"] if change.open else [])]
 
 
 def _upgrade_field(found: ReleaseChange) -> list[str]:
@@ -154,7 +154,7 @@ def _upgrade_field(found: ReleaseChange) -> list[str]:
     if not found.upgrades:
         return _field(found.change)
     first = found.upgrades[0]
-    return [f"from {clean(first.build)}", f"at token {first.token}", *_field(found.change)[1:]]
+    return [f"from {clean(first.build)}", f"at token {first.token}", *_field(found.change)[2:]]
 
 
 def _measure_rows(columns: Sequence[Sequence[Measures]]) -> Iterable[Line]:
@@ -212,7 +212,9 @@ def decoding_sentences(found: Decoding) -> list[str]:
                 f"{each.name}: {each.again.changed} of {plural(each.again.compared, 'cell')} that ran in several "
                 f"processes gave other outputs there, from token {each.again.token} on."
             )
-    return [*(text for text in texts if text), *_cure(found.precisions), *_missing(found.sweep)]
+    changed = any(change.changed for each in found.precisions for change in each.changes.values())
+    counting = ["Tokens are counted from 0; of every output, the first that differs counts."] if changed else []
+    return [*(text for text in texts if text), *_cure(found.precisions), *counting, *_missing(found.sweep)]
 
 
 def _upgrade_sentence(of: Precision, releases: Sequence[str]) -> str:
@@ -230,9 +232,9 @@ def _upgrade_sentence(of: Precision, releases: Sequence[str]) -> str:
     builds = dict.fromkeys(f"{clean(each.build)}{_or_before(each, releases)}" for each in upgrades)
     where, *later = builds
     then = f", then in {listed(later, most=6)}" if later else ""
-    how = f"at token {first.token}, in {plural(len(first.configurations), 'configuration')}"
+    how = f"at token {first.token}, in {plural(len(first.differences), 'configuration')}"
     earlier = "" if change.token == first.token else f", earliest at token {change.token}"
-    whole = f"{steps}{earlier}{left}"
+    whole = f"{steps}{earlier}, median {change.median:g}{left}"
     return f"{of.name}: upgrading torch changes the greedy output, first in {where} ({how}){then}: {whole}."
 
 
@@ -265,7 +267,9 @@ def _axes(of: Precision) -> list[tuple[str, Change]]:
 
 def _counted(name: str, change: Change) -> str:
     left = f", {change.open} open" if change.open else ""
-    return f"{name} (from token {change.token} on, {change.changed} of {change.compared}{left})"
+    return (
+        f"{name} (from token {change.token} on, median {change.median:g}, {change.changed} of {change.compared}{left})"
+    )
 
 
 def _cure(precisions: Sequence[Precision]) -> Iterable[str]:

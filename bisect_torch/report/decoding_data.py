@@ -18,9 +18,11 @@ def decoding_data(found: Decoding | None) -> dict[str, Any] | None:
             ``after``, ``token``, ``configurations``); ``axes``: ``batch``, ``threads``, ``padding``, ``processes`` to a
             change; ``another_process``: a change; ``over_configurations``: build to measures; ``over_releases``: a list
             of measures, each with its ``configuration``. A change has ``compared``, ``changed``, ``open`` (comparisons
-            that lack a cell), ``token`` and ``example`` (``build`` and ``configurations``). Measures have ``cells``,
-            ``missing``, ``std_accuracy`` (of a share), ``avg_std_output_length`` (tokens), ``div_index`` (per question,
-            null where all are the same) and ``avg_std_top1_probability``.
+            that lack a cell), ``token``, ``median`` (of the first tokens that differ) and ``example``, the comparison
+            that differs earliest (``tokens``: of each question that differs, the first that does; ``build``;
+            ``configurations``). Measures have ``cells``, ``missing``, ``std_accuracy`` (of a share),
+            ``avg_std_output_length`` (tokens), ``div_index`` (per question, null where all are the same) and
+            ``avg_std_top1_probability``.
         findings: The sentences.
         missing: ``configuration``, ``build`` and ``reason`` of cells without an output.
         silent: Instance to the reason for which it gave no output on any build.
@@ -56,16 +58,14 @@ def _precision(of: Precision, found: Decoding) -> dict[str, Any]:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    example = None
-    if change.example is not None:
-        build, configurations = change.example
-        example = {"build": build, "configurations": _plain(configurations)}
+    first = change.first
     return {
         "compared": change.compared,
         "changed": change.changed,
         "open": change.open,
         "token": change.token,
-        "example": example,
+        "median": change.median,
+        "example": first and {**first._asdict(), "configurations": _plain(first.configurations)},
     }
 
 
@@ -74,7 +74,7 @@ def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
         "build": upgrade.build,
         "after": upgrade.after,
         "token": upgrade.token,
-        "configurations": _plain(upgrade.configurations),
+        "configurations": [_plain(each.configurations)[0] for each in upgrade.differences],
     }
 
 

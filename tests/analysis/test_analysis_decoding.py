@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis.decoding import (
     Change,
+    Difference,
     axis_change,
     measures,
     over_configurations,
@@ -17,7 +18,7 @@ from bisect_torch.analysis.decoding import (
     release_changes,
     repeat_change,
 )
-from bisect_torch.analysis.decoding_sweep import AXES, Configuration, Decoded, common_prefix, divergence, sweep
+from bisect_torch.analysis.decoding_sweep import AXES, Configuration, Decoded, common_prefix, divergences, sweep
 from bisect_torch.model import Observation
 from tests.analysis.made_decoding import decoded
 
@@ -59,10 +60,10 @@ def test_what_lies_before_the_divergence_is_shared_and_no_more(outputs: list[str
         assert len({each[: place + 1] for each in outputs}) > 1
 
 
-def test_several_questions_diverge_where_the_first_of_them_does() -> None:
-    assert divergence([["abcd", "efgh"], ["abcX", "eXgh"]]) == 1
-    assert divergence([["ab"], ["ab"]]) is None
-    assert divergence([["ab"]]) is None
+def test_every_question_that_differs_has_its_first_token() -> None:
+    assert divergences([["abcd", "efgh", "ij"], ["abcX", "eXgh", "ij"]]) == (1, 3)
+    assert divergences([["ab"], ["ab"]]) == ()
+    assert divergences([["ab"]]) == ()
 
 
 # --- the four measures
@@ -141,7 +142,7 @@ def test_one_thing_varies_and_all_else_stays() -> None:
 
     batch = axis_change(found, "bfloat16", "batch")
     assert (batch.compared, batch.changed, batch.open, batch.token) == (2, 1, 0, 2)
-    assert batch.example == ("2.4.1", (REFERENCE, REFERENCE._replace(batch=8)))
+    assert batch.first == Difference((2,), "2.4.1", (REFERENCE, REFERENCE._replace(batch=8)))
     threads = axis_change(found, "bfloat16", "threads")
     assert (threads.compared, threads.changed, threads.token) == (2, 1, 2)
     assert axis_change(found, "bfloat16", "padding") == Change()
@@ -210,6 +211,18 @@ def test_upgrading_is_compared_step_by_step(
     assert found == upgrades
 
 
+def test_the_median_is_over_the_first_tokens_of_all_outputs_that_differ() -> None:
+    outputs = {1: ["abcdef", "ghijkl"], 8: ["Xbcdef", "ghXjkl"], 32: ["Xbcdef", "ghijXl"]}
+    observations = [
+        decoded(build, outputs[batch if build == "2.4.1" else 1 if batch == 1 else 32], batch=batch)
+        for build in BUILDS[:2]
+        for batch in (1, 8)
+    ]
+    found = axis_change(sweep(observations, BUILDS[:2]), "bfloat16", "batch")
+    assert [each.tokens for each in found.differences] == [(0, 2), (0, 4)]
+    assert (found.token, found.median) == (0, 1.0)
+
+
 def test_an_upgrade_names_the_configurations_that_it_changed() -> None:
     observations = [
         decoded(build, B if build == "2.5.0" and batch == 8 else A, batch=batch)
@@ -218,8 +231,9 @@ def test_an_upgrade_names_the_configurations_that_it_changed() -> None:
     ]
     found = release_changes(sweep(observations, BUILDS[:2]), "bfloat16", BUILDS[:2])
     (upgrade,) = found.upgrades
-    assert upgrade.configurations == (REFERENCE._replace(batch=8),)
-    assert found.change == Change(2, 1, 0, 2, ("2.5.0", upgrade.configurations))
+    differences = (Difference((2,), "2.5.0", (REFERENCE._replace(batch=8),)),)
+    assert (upgrade.build, upgrade.after, upgrade.differences) == ("2.5.0", "2.4.1", differences)
+    assert found.change == Change(2, 0, differences)
 
 
 def test_a_cell_that_differs_from_process_to_process_is_compared_with_nothing() -> None:
@@ -233,7 +247,7 @@ def test_a_cell_that_differs_from_process_to_process_is_compared_with_nothing() 
     found = sweep(observations, ("2.4.1",))
     assert found.missing == {(REFERENCE, "2.4.1"): "its outputs differ from process to process"}
     again = repeat_change(found, "bfloat16")
-    assert (again.compared, again.changed, again.token, again.example) == (2, 1, 2, ("2.4.1", (REFERENCE,)))
+    assert again == Change(2, 0, (Difference((2,), "2.4.1", (REFERENCE,)),))
     batch = axis_change(found, "bfloat16", "batch")
     assert (batch.compared, batch.open) == (0, 1)
 

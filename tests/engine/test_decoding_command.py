@@ -30,11 +30,12 @@ def test_the_table_is_at_the_end_of_a_run_and_can_be_had_again(make_tool: MakeTo
     assert table.stdout in ran.stdout
     sentences = [
         "bfloat16: upgrading torch changes the greedy output, first in 2.2.0 (at token 3, in 1 configuration): 1 of 2 "
-        "steps from release to release.",
-        "bfloat16: with the release fixed, batch size (from token 2 on, 2 of 2) changes the greedy output.",
+        "steps from release to release, median 3.",
+        "bfloat16: with the release fixed, batch size (from token 2 on, median 2, 2 of 2) changes the greedy output.",
         "LayerCast: upgrading torch changes no output (0 of 2 steps from release to release, 2.1.0 to 2.2.0).",
         "LayerCast: with the release fixed, batch size changes nothing.",
         "LayerCast stops it: none of its outputs changes by batch size or upgrading torch.",
+        "Tokens are counted from 0; of every output, the first that differs counts.",
     ]
     assert data["findings"] == sentences
     assert all(sentence in " ".join(table.stdout.split()) for sentence in sentences)

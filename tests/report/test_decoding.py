@@ -61,18 +61,21 @@ def text(of: Findings, width: int = 80) -> str:
 def test_the_whole_text_at_80_columns():
     assert text(made()) == (
         "                      bfloat16      float16       float32       LayerCast\n"
-        "does the greedy output change? (first token, counted from 0; comparisons)\n"
+        "does the greedy output change? (first token, its median; comparisons)\n"
         "upgrading torch       from 2.5.1    no            no            no\n"
         "                      at token 4    0 of 27       0 of 27       0 of 27\n"
         "                      9 of 27\n"
         "batch size            at token 2    no            no            no\n"
-        "                      16 of 16      0 of 16       0 of 16       0 of 16\n"
+        "                      median 2      0 of 16       0 of 16       0 of 16\n"
+        "                      16 of 16\n"
         "threads               no            no            no            no\n"
         "                      0 of 16       0 of 16       0 of 16       0 of 16\n"
         "left padding          at token 6    no            no            no\n"
-        "                      16 of 16      0 of 16       0 of 16       0 of 16\n"
+        "                      median 6      0 of 16       0 of 16       0 of 16\n"
+        "                      16 of 16\n"
         "tensor parallel       no            at token 1    no            no\n"
-        "                      0 of 4        4 of 4        0 of 4        0 of 4\n"
+        "                      0 of 4        median 1      0 of 4        0 of 4\n"
+        "                                    4 of 4\n"
         "\n"
         "over the 9 configurations of a build (arXiv 2506.09501); from the best of 4\n"
         "  builds to the worst\n"
@@ -90,14 +93,14 @@ def test_the_whole_text_at_80_columns():
         "Avg_Std@top1_prob     0             0             0             0\n"
         "\n"
         "bfloat16: upgrading torch changes the greedy output, first in 2.5.1 (at token 4,\n"
-        "  in 9 configurations): 9 of 27 steps from release to release.\n"
-        "bfloat16: with the release fixed, batch size (from token 2 on, 16 of 16) and\n"
-        "  left padding (from token 6 on, 16 of 16) change the greedy output; threads and\n"
-        "  tensor parallel change nothing.\n"
+        "  in 9 configurations): 9 of 27 steps from release to release, median 4.\n"
+        "bfloat16: with the release fixed, batch size (from token 2 on, median 2, 16 of\n"
+        "  16) and left padding (from token 6 on, median 6, 16 of 16) change the greedy\n"
+        "  output; threads and tensor parallel change nothing.\n"
         "float16: upgrading torch changes no output (0 of 27 steps from release to\n"
         "  release, 2.4.1 to 2.6.0).\n"
-        "float16: with the release fixed, tensor parallel (from token 1 on, 4 of 4)\n"
-        "  changes the greedy output; batch size, threads and left padding change\n"
+        "float16: with the release fixed, tensor parallel (from token 1 on, median 1, 4\n"
+        "  of 4) changes the greedy output; batch size, threads and left padding change\n"
         "  nothing.\n"
         "float32: upgrading torch changes no output (0 of 27 steps from release to\n"
         "  release, 2.4.1 to 2.6.0).\n"
@@ -109,6 +112,7 @@ def test_the_whole_text_at_80_columns():
         "  parallel change nothing.\n"
         "LayerCast stops it: none of its outputs changes by batch size, left padding,\n"
         "  tensor parallel or upgrading torch.\n"
+        "Tokens are counted from 0; of every output, the first that differs counts.\n"
         "\n"
     )
 
@@ -170,7 +174,7 @@ def test_what_layercast_does_is_said_in_one_sentence():
 
     assert cure(nothing) == "LayerCast has nothing to stop here: no 16-bit output changed."
     assert cure(everything) == (
-        "LayerCast does not stop it all: batch size (from token 0 on, 16 of 16) still changes its output."
+        "LayerCast does not stop it all: batch size (from token 0 on, median 0.5, 16 of 16) still changes its output."
     )
 
 
@@ -213,7 +217,8 @@ def test_the_run_and_its_data_hold_the_table_and_other_runs_do_not():
         "changed": 9,
         "open": 0,
         "token": 4,
-        "example": {"build": "2.5.1", "configurations": [
+        "median": 4,
+        "example": {"tokens": [4], "build": "2.5.1", "configurations": [
             {"dtype": "bfloat16", "batch": 1, "threads": 1, "padding": 0, "processes": 1, "device": "cpu"}]},
         "upgrades": document["precisions"]["bfloat16"]["upgrade"]["upgrades"],
     }  # fmt: skip
