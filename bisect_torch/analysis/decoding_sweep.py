@@ -69,7 +69,8 @@ class Sweep:
     Args:
         builds: In release order.
         configurations: All that gave an output on some build.
-        cells: By configuration and build, those that have one output for each question.
+        cells: By configuration and build, those that have one output for each question. What a user would get counts,
+            so one whose logits are wrong is among them.
         missing: The other ones, with the reason.
         silent: Instances that gave no output on any build, so that their configuration is not known, with the reason.
         repeated: Cells that were run in more than one process.

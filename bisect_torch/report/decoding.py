@@ -276,7 +276,10 @@ def _cure(precisions: Sequence[Precision]) -> Iterable[str]:
     """Whether LayerCast stops what 16 bits suffer from."""
     cure = next((each for each in precisions if each.dtype == "layercast"), None)
     narrow = [each for each in precisions if each.dtype in ("bfloat16", "float16")]
-    if cure is None or not narrow:
+    if not narrow:
+        return
+    if cure is None:
+        yield "Whether LayerCast stops it was not seen: it gave no output."
         return
     suffering = {name for each in narrow for name, change in each.changes.items() if change.changed}
     still = [_counted(name, change) for name, change in cure.changes.items() if change.changed]
@@ -305,5 +308,9 @@ def _missing(of: Sweep) -> Iterable[str]:
         have = "has" if len(of.missing) == 1 else "have"
         what = f"{len(of.missing):,} of {plural(total, 'cell')} {have} no output to compare"
         yield f"{what}, and what needs them is open: {'; '.join(reasons)}."
+    silent: dict[str, list[str]] = {}
     for instance, reason in of.silent.items():
-        yield f"{clean(instance)} gave no output on any build: {clean(reason)}."
+        silent.setdefault(reason, []).append(clean(instance))
+    for reason, instances in silent.items():
+        which = listed(instances, most=3)
+        yield f"{which} gave no output on any build, and are compared with nothing: {clean(reason)}."
