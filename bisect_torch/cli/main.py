@@ -26,6 +26,7 @@ Command = tuple[str, str, str, bool]
 COMMANDS: tuple[Command, ...] = (
     ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
+    ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from bisect_torch.model import Build, Environment, Point, Series
+from bisect_torch.report.decoding import decoding
+from bisect_torch.report.decoding_data import decoding_data
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.predictions import Predicted, predictions
@@ -31,6 +33,8 @@ def as_data(findings: Findings) -> dict[str, object]:
         predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``unjudged`` (numbers) and
             ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
+        decoding: null where no cell recorded greedy outputs, else see
+            :func:`bisect_torch.report.decoding_data.decoding_data`.
         unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
@@ -47,6 +51,7 @@ def as_data(findings: Findings) -> dict[str, object]:
             for each in drifts(findings)
         ],
         "predictions": _predictions(predictions(findings)),
+        "decoding": decoding_data(decoding(findings)),
         "unjudged": [
             {
                 "verdict": each.verdict.value,

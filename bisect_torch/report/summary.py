@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.report.decoding import decoding, decoding_lines
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
@@ -45,6 +46,9 @@ def summary(findings: Findings, width: int) -> list[Line]:
     for sentence in found:
         lines += [*_sentence(sentence, width), ()]
     lines += _predictions(findings, width)
+    found_decoding = decoding(findings)
+    if found_decoding is not None:
+        lines += decoding_lines(found_decoding, width)
     lines += _notes(findings, found, width)
     lines += _counts(findings, width)
     lines += _where(findings, width)
