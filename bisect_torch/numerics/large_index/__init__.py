@@ -7,6 +7,7 @@ from bisect_torch.numerics.large_index.bodies import bmm_backward, bmm_forward, 
 from bisect_torch.numerics.large_index.borders import Choice, borders, choose
 from bisect_torch.numerics.large_index.geometry import LAYOUTS, Operand, Sizes, operands, parse_shape, place
 from bisect_torch.numerics.large_index.judged import Criterion, check_chosen
+from bisect_torch.numerics.large_index.memory import backward_memory, forward_memory
 from bisect_torch.numerics.large_index.models import Product, fault_models
 from bisect_torch.numerics.large_index.predictor import (
     Prediction,
@@ -27,6 +28,7 @@ __all__ = [
     "Source",
     "amplitudes",
     "as_made",
+    "backward_memory",
     "bmm_backward",
     "bmm_forward",
     "borders",
@@ -37,6 +39,7 @@ __all__ = [
     "choose",
     "fault_models",
     "fill",
+    "forward_memory",
     "operands",
     "parse_shape",
     "place",

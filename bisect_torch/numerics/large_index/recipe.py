@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple, Union
 
+from bisect_torch.numerics.blocks import BLOCK_ELEMENTS
 from bisect_torch.numerics.digest import record_input
 from bisect_torch.numerics.inputs import integers
 from bisect_torch.numerics.large_index.borders import borders
@@ -77,11 +78,13 @@ def source(operand: Operand, *, seed: int, amplitude: int) -> Source:
 
 
 def fill(flat: "torch.Tensor", known: Source) -> None:
-    """Write a source's values into a flat tensor of the buffer's length, a period at a time."""
+    """Write a source's values into a flat tensor of the buffer's length, block by block."""
     tile = known.sequence.to(flat.dtype).to(flat.device)
-    for start in range(0, flat.numel(), PERIOD):
-        part = flat[start : start + PERIOD]
-        part.copy_(tile[: part.numel()])
+    block = BLOCK_ELEMENTS if flat.device.type == "cpu" else PERIOD
+    for turn in range(0, flat.numel(), PERIOD):
+        for first in range(0, PERIOD, block):
+            part = flat[turn + first : min(turn + min(first + block, PERIOD), flat.numel())]
+            part.copy_(tile[first : first + part.numel()])
 
 
 def buffer(known: Source, dtype: "torch.dtype", device: "Union[str, torch.device]") -> "torch.Tensor":
