@@ -152,6 +152,18 @@ def rule_a_right_product_is_ok_forward_and_backward_on_every_layout():
             assert "predicted_verdict" not in recorded
 
 
+def rule_a_prediction_is_kept_where_the_operator_raises():
+    def refuse(a, b):
+        raise RuntimeError("too large")
+
+    for batch, expected in ((31, "ok"), (32, "error")):  # of 4 elements of the view each, and 2**7 is the border
+        recording.forget_records()
+        try:
+            large.bmm_forward("cpu", "float32", "a transposed", "2x2x2", batch, 8, call=refuse, predict=True)
+        except RuntimeError:
+            assert json.loads(recording.recorded())["predicted_verdict"] == expected
+
+
 class _Faulty(torch.autograd.Function):
     """The gradient that MPS gives: the upstream gradient is read from its start again beyond 2**10 elements."""
 
