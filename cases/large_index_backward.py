@@ -6,16 +6,10 @@ batches from 65536 on. The forward pass's own verdict is kept as ``forward_right
 
 from __future__ import annotations
 
-from bisect_torch import case, skip, thorough
-from bisect_torch.numerics.large_index import backward_memory, bmm_backward
+from bisect_torch import case
+from bisect_torch.numerics.large_index import backward_memory, bmm_backward, skip_slow
 
 DTYPES = ["bfloat16", "float16", "float32"]
-
-
-def not_slow(device, dtype):
-    """Without vector instructions for it, float16 takes the CPU minutes for these sums."""
-    if device.startswith("cpu") and dtype == "float16" and not thorough():
-        skip("float16 sums of this number and length take minutes on a CPU; --thorough runs them")
 
 
 @case(
@@ -29,7 +23,7 @@ def not_slow(device, dtype):
 )
 def bmm_gradient(device, dtype, layout, shape, batch, grad):
     """The paper's shape and sizes."""
-    not_slow(device, dtype)
+    skip_slow(device, dtype, shape, batch)
     return bmm_backward(device, dtype, layout, shape, batch, grad)
 
 

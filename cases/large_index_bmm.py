@@ -7,24 +7,18 @@ it is that operand that counts, and what remains (thin products, few batches) ov
 
 from __future__ import annotations
 
-from bisect_torch import case, skip, thorough
-from bisect_torch.numerics.large_index import LAYOUTS, bmm_forward, forward_memory
+from bisect_torch import case
+from bisect_torch.numerics.large_index import LAYOUTS, bmm_forward, forward_memory, skip_slow
 
 DTYPES = ["bfloat16", "float16", "float32"]
 SIDES = [32768, 32769, 65536, 65537]
 """With 65536 elements a batch: exactly 2**31, one batch more, exactly 2**32, one batch more."""
 
 
-def not_slow(device, dtype):
-    """Without vector instructions for it, float16 takes the CPU one to five minutes for these sums of 64 to 256."""
-    if device.startswith("cpu") and dtype == "float16" and not thorough():
-        skip("float16 sums of this number and length take minutes on a CPU; --thorough runs them")
-
-
 @case(dtype=DTYPES, layout=list(LAYOUTS), shape=["256x64x256"], batch=SIDES, memory=forward_memory, timeout=1800)
 def bmm_output(device, dtype, layout, shape, batch):
     """The scores of attention: the output is what crosses."""
-    not_slow(device, dtype)
+    skip_slow(device, dtype, shape, batch)
     return bmm_forward(device, dtype, layout, shape, batch)
 
 
@@ -38,7 +32,7 @@ def bmm_output(device, dtype, layout, shape, batch):
 )
 def bmm_first_operand(device, dtype, layout, shape, batch):
     """The weights of attention times the values: ``a`` is what crosses, the output is a quarter of it."""
-    not_slow(device, dtype)
+    skip_slow(device, dtype, shape, batch)
     return bmm_forward(device, dtype, layout, shape, batch)
 
 
@@ -52,7 +46,7 @@ def bmm_first_operand(device, dtype, layout, shape, batch):
 )
 def bmm_second_operand(device, dtype, layout, shape, batch):
     """``b`` is what crosses; expanded, it does so by its size alone, over one matrix."""
-    not_slow(device, dtype)
+    skip_slow(device, dtype, shape, batch)
     return bmm_forward(device, dtype, layout, shape, batch)
 
 

@@ -3,7 +3,7 @@
 Importing this package imports no torch; the functions that compute do.
 """
 
-from bisect_torch.numerics.large_index.bodies import bmm_backward, bmm_forward, check_product, choice_for
+from bisect_torch.numerics.large_index.bodies import bmm_backward, bmm_forward, check_product, choice_for, skip_slow
 from bisect_torch.numerics.large_index.borders import Choice, borders, choose
 from bisect_torch.numerics.large_index.geometry import LAYOUTS, Operand, Sizes, operands, parse_shape, place
 from bisect_torch.numerics.large_index.judged import Criterion, check_chosen
@@ -46,6 +46,7 @@ __all__ = [
     "predict_backward",
     "predict_forward",
     "predict_product",
+    "skip_slow",
     "source",
     "view",
 ]
