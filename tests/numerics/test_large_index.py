@@ -160,6 +160,7 @@ def test_a_gradient_takes_the_other_operand_with_rows_and_columns_exchanged() ->
     assert predict_backward(large, "a transposed", "b") == ("error", None)
     output = Sizes(65537, 256, 256, 4)
     assert predict_backward(output, "contiguous", "a") == ("wrong", "strides of b ignored")
+    assert predict_backward(output, "expanded", "a") == ("wrong", None)  # read outside its buffer
 
 
 @given(

@@ -51,8 +51,17 @@ class Operand(NamedTuple):
 
     @property
     def transposed(self) -> bool:
-        """A view whose matrices lie column by column: ``x.transpose(1, 2)`` of something stored row by row."""
-        return not self.contiguous and self.strides[1] == 1 and self.strides[2] >= self.shape[1]
+        """A view whose matrices lie column by column: ``x.transpose(1, 2)`` of something stored row by row.
+
+        A matrix of one row or one column is neither way.
+        """
+        matrix = 1 not in self.shape[1:] and not self.contiguous
+        return matrix and self.strides[1] == 1 and self.strides[2] >= self.shape[1]
+
+    @property
+    def packable(self) -> bool:
+        """Whether the buffer can be read as if the view were packed: an expanded view has more than its buffer."""
+        return self.elements <= self.buffer
 
     def flipped(self) -> Operand:
         """The view with rows and columns exchanged, as the backward pass takes it."""

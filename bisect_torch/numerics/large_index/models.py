@@ -214,7 +214,7 @@ def _reading_faults(product: Product, bits: int) -> Dict[str, Tuple[Fault, Fault
 
 
 def _can_be_packed(known: Source) -> bool:
-    return not known.operand.contiguous and known.operand.elements <= known.operand.buffer
+    return not known.operand.contiguous and known.operand.packable
 
 
 def _reach(known: Source) -> int:

@@ -28,6 +28,7 @@ class Prediction(NamedTuple):
     Args:
         verdict: ``ok``, ``wrong`` or ``error``.
         model: Name of the fault model that reproduces the wrong value; several that act together are joined by "and".
+            None where the value is right or cannot be known.
     """
 
     verdict: str
@@ -47,9 +48,10 @@ def wraps(name: str, border: int) -> str:
 def predict_product(output_elements: int, used: Sequence[Operand], bits: int = 32) -> Prediction:
     """The rules for one product of the operands ``used``, as they are passed to it."""
     half, whole = borders(bits)
-    turned = [operand.name for operand in used if operand.transposed]
+    turned = [operand for operand in used if operand.transposed]
     if output_elements > whole and turned:
-        return Prediction("wrong", _together([strides_ignored(name) for name in turned]))
+        known = all(operand.packable for operand in turned)  # otherwise what is read lies outside the buffer
+        return Prediction("wrong", _together([strides_ignored(operand.name) for operand in turned]) if known else None)
     if any(not operand.contiguous and operand.elements >= half for operand in used):
         return Prediction("error")
     large = [operand.name for operand in used if operand.contiguous and operand.elements > whole]
