@@ -207,9 +207,17 @@ def test_memory_is_that_of_buffers_product_and_gradient() -> None:
     assert forward_memory("cuda:1", *plain) == {"cuda": 2 * a + output + rest, "cpu": rest}
     assert forward_memory("mps", *plain) == {"mps": 2 * a + output + rest, "cpu": 2 * a + output + rest}
     assert backward_memory("cpu", *plain, "a") == {"cpu": 3 * a + output + rest}
-    assert forward_memory("cpu", "float32", "expanded", "256x64x256", 65536)["cpu"] == 2 * a + 4 * 2**14 + (
-        2 * output + rest
-    )
-    assert backward_memory("cpu", "bfloat16", "expanded", "256x64x256", 65536, "b")["cpu"] == (
-        2 * a + 2 * 2**14 + output + rest
-    )
+    expanded = ("expanded", "256x64x256", 65536)
+    assert forward_memory("cpu", "float32", *expanded)["cpu"] == 2 * a + 4 * 2**14 + 2 * output + rest
+    assert backward_memory("cpu", "float16", *expanded, "b")["cpu"] == 2 * a + 2 * 2**14 + output + rest
+
+
+def test_memory_has_the_copies_that_the_cpu_makes_in_bfloat16() -> None:
+    def copied(device: str, layout: str) -> int:
+        one, other = (forward_memory(device, name, layout, "256x64x256", 65536) for name in ("bfloat16", "float16"))
+        return one[device] - other[device]
+
+    packed = 2 * 65536 * 256 * 64
+    found = {layout: copied("cpu", layout) for layout in LAYOUTS}
+    assert found == dict.fromkeys(LAYOUTS, 0) | {"strided": 2 * packed, "expanded": packed}
+    assert {copied("cuda", layout) for layout in LAYOUTS} == {0}
