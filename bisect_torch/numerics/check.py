@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import warnings
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from bisect_torch.numerics import compare as leaf
 from bisect_torch.numerics import tolerance
@@ -89,6 +89,7 @@ def compare(
     atol: Optional[float] = None,
     k: Optional[int] = None,
     rows: Optional[int] = None,
+    blocks: Optional[Sequence[Tuple[int, int]]] = None,
     explain: Optional[Mapping[str, Any]] = None,
     inputs: Any = None,
 ) -> CheckResult:
@@ -107,27 +108,34 @@ def compare(
         k: Length of the longest reduction behind one element, for the normwise bound; 1024 where it is not stated.
         rows: For results whose float64 reference does not fit in memory: compare this many rows (dimension 0) at a
             time; ``reference`` and the fault models are then called with a slice of rows.
+        blocks: With ``rows``: compare only these runs of rows, each its first and last (both included), ascending.
+            Counts, digests and the choice of a fault model are then of these rows alone.
         explain: Name to fault model (a value or a callable): tried only when the value is wrong. The first that gives
-            exactly the wrong value, bit by bit after rounding to its type, is recorded.
+            exactly the wrong value, bit by bit after rounding to its type, is recorded; with ``blocks`` all that do,
+            joined by "or", since a part of the rows may not tell them apart.
         inputs: What the case computed from; its digest is recorded, so that drifting inputs are noticed.
 
     Raises:
-        TypeError: ``rows`` with something that is not a tensor and a callable.
+        TypeError: ``rows`` with something that is not a tensor and a callable, or ``blocks`` without ``rows``.
         ValueError: ``k`` or ``rows`` below 1, or a negative tolerance.
     """
     _check_options(rtol, atol, k, rows)
+    if blocks is not None and rows is None:
+        raise TypeError("blocks= needs rows=")
     if inputs is not None:
         record_input(inputs)
     rules = _Rules(rtol, atol, k)
     if rows is not None:
-        facts, expected_digest = _compare_rows(actual, reference, rows, rules)
+        facts, expected_digest = _compare_rows(actual, reference, rows, blocks, rules)
     else:
         expected = reference() if callable(reference) else reference
         facts = _worst(actual, expected, rules)
         expected_digest = digest(expected)
-    result = CheckResult({**facts, "digest": digest(actual), "reference_digest": expected_digest})
+    own_digest = digest(actual) if blocks is None else combine([digest(actual[a : z + 1]) for a, z in blocks])
+    result = CheckResult({**facts, "digest": own_digest, "reference_digest": expected_digest})
     if result.wrong and explain:
-        result.facts["explained_by"] = _explanation(actual, explain, rows)
+        found = _explanations(actual, explain, rows, blocks)
+        result.facts["explained_by"] = next(found, None) if blocks is None else " or ".join(found) or None
     return result
 
 
@@ -317,7 +325,9 @@ def _criterion(name: str, step: Optional[float], expected_step: Optional[float],
     return leaf.Criterion("normwise", k=rules.k or tolerance.DEFAULT_K)
 
 
-def _compare_rows(actual: Any, reference: Any, rows: int, rules: _Rules) -> Tuple[Dict[str, Any], Optional[str]]:
+def _compare_rows(
+    actual: Any, reference: Any, rows: int, blocks: Optional[Sequence[Tuple[int, int]]], rules: _Rules
+) -> Tuple[Dict[str, Any], Optional[str]]:
     import torch
 
     if not isinstance(actual, torch.Tensor) or not callable(reference) or actual.dim() == 0:
@@ -325,7 +335,7 @@ def _compare_rows(actual: Any, reference: Any, rows: int, rules: _Rules) -> Tupl
     name = leaf.dtype_name(actual)
     digests: List[Optional[str]] = []
     units: List[leaf.Unit] = []
-    for part, unit in leaf.by_rows(actual, reference, rows):
+    for part, unit in leaf.by_rows(actual, reference, rows, blocks):
         units.append(unit._replace(reference=_Checked(unit, part, digests)))
     try:
         facts = leaf.compare_units(units, actual.shape, name, _criterion(name, None, None, rules))
@@ -355,20 +365,21 @@ class _RowsDifferError(Exception):
     pass
 
 
-def _explanation(actual: Any, explain: Mapping[str, Any], rows: Optional[int]) -> Optional[str]:
+def _explanations(
+    actual: Any, explain: Mapping[str, Any], rows: Optional[int], blocks: Optional[Sequence[Tuple[int, int]]]
+) -> Iterator[str]:
     for name, model in explain.items():
         try:
-            if _explains(actual, model, rows):
-                return str(name)
+            if _explains(actual, model, rows, blocks):
+                yield str(name)
         except Exception as problem:  # noqa: BLE001 - a faulty model must not turn a wrong value into an error
             warnings.warn(f"the fault model {name!r} failed: {problem!r}", RuntimeWarning, stacklevel=4)
-    return None
 
 
-def _explains(actual: Any, model: Any, rows: Optional[int]) -> bool:
+def _explains(actual: Any, model: Any, rows: Optional[int], blocks: Optional[Sequence[Tuple[int, int]]]) -> bool:
     if rows is None or not callable(model):
         return _reproduces(actual, model() if callable(model) else model)
-    parts = (unit for _, unit in leaf.by_rows(actual, model, rows))
+    parts = (unit for _, unit in leaf.by_rows(actual, model, rows, blocks))
     return all(leaf.same_values(unit.actual, unit.reference()) for unit in parts)
 
 

@@ -301,10 +301,18 @@ def whole(actual: "torch.Tensor", reference: "torch.Tensor") -> List[Unit]:
 
 
 def by_rows(
-    actual: "torch.Tensor", reference: Callable[[slice], "torch.Tensor"], rows: int
+    actual: "torch.Tensor",
+    reference: Callable[[slice], "torch.Tensor"],
+    rows: int,
+    blocks: Optional[Sequence[Tuple[int, int]]] = None,
 ) -> Iterator[Tuple[slice, Unit]]:
-    """The comparison some rows (dimension 0) at a time, each with a reference computed for it alone."""
+    """The comparison some rows (dimension 0) at a time, each with a reference computed for it alone.
+
+    Args:
+        blocks: Only these runs of rows, each its first and last.
+    """
     width = actual[:1].numel()
-    for first in range(0, actual.shape[0], rows):
-        part = slice(first, min(first + rows, actual.shape[0]))
-        yield part, Unit(first * width, actual[part], lambda part=part: reference(part))  # type: ignore[misc]
+    for start, last in blocks if blocks is not None else ((0, actual.shape[0] - 1),):
+        for first in range(start, last + 1, rows):
+            part = slice(first, min(first + rows, last + 1))
+            yield part, Unit(first * width, actual[part], lambda part=part: reference(part))  # type: ignore[misc]
