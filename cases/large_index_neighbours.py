@@ -67,21 +67,28 @@ def mm_memory(dtype: str, large: str, size: str) -> int:
     return bytes_of(BYTES[dtype] * (rows * inner + inner * columns + rows * columns))
 
 
-@case(dtype=["bfloat16", "float32"], large=["a", "b", "output"], size=SIZES, memory=mm_memory, timeout=600)
+@case(dtype=["bfloat16", "float32"], large=["a", "b", "output"], size=ABOVE, memory=mm_memory, timeout=600)
 def mm_contiguous(device, dtype, large, size):
     return mm(device, dtype, large, "contiguous", size)
 
 
+VIEWS = {
+    "large a, transposed": ("a", "a transposed"),
+    "large b, transposed": ("b", "b transposed"),
+    "large output, b transposed": ("output", "b transposed"),
+}
+"""What is large, and which operand is a transposed view."""
+
+
 @case(
     dtype=["bfloat16", "float32"],
-    large=["a", "b", "output"],
-    layout=["a transposed", "b transposed"],
-    size=ABOVE,
-    memory=mm_memory,
+    view=list(VIEWS),
+    size=ABOVE[1:],
+    memory=lambda dtype, view, size: mm_memory(dtype, VIEWS[view][0], size),
     timeout=600,
 )
-def mm_of_views(device, dtype, large, layout, size):
-    return mm(device, dtype, large, layout, size)
+def mm_of_views(device, dtype, view, size):
+    return mm(device, dtype, *VIEWS[view], size)
 
 
 @case(dtype=["float32"], inner=[32766, 32767, 32768, 65536, 65537], layout=list(LAYOUTS), issue=ISSUE + "195163")
@@ -121,16 +128,22 @@ def cat(device: str, parts: str, dim: int, size: str, bits: int = 32) -> CheckRe
     return check_sourced(result, known, bits, widths=(shapes[0][1], shapes[1][1]))
 
 
+PARTS = {
+    "equal, side by side": ("equal", 1),
+    "equal, one below the other": ("equal", 0),
+    "large and small, one below the other": ("large and small", 0),
+}
+
+
 @case(
-    parts=["equal", "large and small"],
-    dim=[0, 1],
-    size=SIZES,
+    parts=list(PARTS),
+    size=ABOVE,
     memory=lambda size: bytes_of(2 * elements(size)),
     timeout=600,
     issue=ISSUE + "189960",
 )
-def cat_of_two(device, parts, dim, size):
-    return cat(device, parts, dim, size)
+def cat_of_two(device, parts, size):
+    return cat(device, *PARTS[parts], size)
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
@@ -140,7 +153,7 @@ def marked_memory(operation: str, size: str) -> int:
     return bytes_of(elements(size) * BYTES[MARKED[operation].dtype])
 
 
-@case(operation=list(MARKED), size=SIZES, memory=marked_memory, timeout=600, issue=ISSUE + "194082")
+@case(operation=list(MARKED), size=ABOVE, memory=marked_memory, timeout=600, issue=ISSUE + "194082")
 def reduction_to_one(device, operation, size):
     """The answer hangs on elements on both sides of each border, and on the last."""
     return check_marked(device, operation, size)
@@ -204,7 +217,7 @@ def along_memory(operation: str, size: str) -> int:
     return bytes_of(elements(size) * (BYTES[along.dtype] + result / along.length))
 
 
-@case(operation=list(ALONG), size=SIZES, memory=along_memory, timeout=600, issue=ISSUE + "194082")
+@case(operation=list(ALONG), size=ABOVE[1:], memory=along_memory, timeout=600, issue=ISSUE + "194082")
 def reduction_along_a_dimension(device, operation, size):
     return reduction(device, operation, size)
 
@@ -212,12 +225,12 @@ def reduction_along_a_dimension(device, operation, size):
 # --- sliding windows --------------------------------------------------------------------------------------------------
 
 
-@case(dtype=["bfloat16", "float32"], size=SIZES, memory=window_memory, timeout=600, issue=ISSUE + "185663")
+@case(dtype=["bfloat16", "float32"], size=ABOVE, memory=window_memory, timeout=600, issue=ISSUE + "185663")
 def unfold_to_large(device, dtype, size):
     return unfold(device, dtype, size)
 
 
-@case(dtype=["bfloat16", "float32"], size=SIZES, memory=window_memory, timeout=600, issue=ISSUE + "185663")
+@case(dtype=["bfloat16", "float32"], size=ABOVE, memory=window_memory, timeout=600, issue=ISSUE + "185663")
 def fold_of_large(device, dtype, size):
     return fold(device, dtype, size)
 
@@ -230,11 +243,29 @@ def pick_rows_of_large(device, operator, size):
     return pick_from_large(device, operator, size)
 
 
-@case(operator=["index_select", "embedding", "index"], size=ABOVE, memory=pick_memory, timeout=600)
+@case(operator=["index_select", "embedding", "index"], size=ABOVE[1:], memory=pick_memory, timeout=600)
 def pick_rows_to_large(device, operator, size):
     return pick_to_large(device, operator, size)
 
 
-@case(operator=list(WRITES), size=ABOVE, memory=pick_memory, timeout=600)
+@case(operator=list(WRITES), size=ABOVE[1:], memory=pick_memory, timeout=600)
 def write_rows_of_large(device, operator, size):
     return write_into_large(device, operator, size)
+
+
+# --- just below -------------------------------------------------------------------------------------------------------
+
+BELOW: Dict[str, Callable[[str, str], CheckResult]] = {
+    "mm": lambda device, size: mm(device, "bfloat16", "output", "contiguous", size),
+    "cat": lambda device, size: cat(device, "equal", 1, size),
+    "argmax": lambda device, size: check_marked(device, "argmax", size),
+    "any": lambda device, size: check_marked(device, "any", size),
+    "fold": lambda device, size: fold(device, "bfloat16", size),
+    "index_select": lambda device, size: pick_from_large(device, "index_select", size),
+}
+"""One of each kind on the near side of the first border, where nothing should ever be wrong."""
+
+
+@case(what=list(BELOW), size=SIZES[:1], memory=bytes_of(2 * (2**31 + 2**28)), timeout=600)
+def below_the_borders(device, what, size):
+    return BELOW[what](device, size)
