@@ -235,7 +235,7 @@ def scores_of_attention(device, dtype, size):
 
 @case(
     dtype=["bfloat16", "float16"],
-    size=SIZES,
+    size=ABOVE,
     memory=lambda dtype, size: attention_memory(dtype, size, 2),
     timeout=600,
 )
