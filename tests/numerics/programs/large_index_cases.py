@@ -209,10 +209,8 @@ def rule_cat_notices_every_fault():
         for size in SIZES:
             total = neighbours.elements(size, BITS)
             rows = total // across
-            if dim == 0:
-                a = (rows // 2 if parts == "equal" else rows - 2) * across
-            else:
-                a = rows * across // 2
+            above = rows // 2 if parts == "equal" else rows - 2
+            a = above * across if dim == 0 else rows * across // 2
 
             def body(parts=parts, dim=dim, size=size):
                 return neighbours.cat("cpu", parts, dim, size, BITS)
