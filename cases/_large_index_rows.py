@@ -118,5 +118,5 @@ def write_into_large(device: str, operator: str, size: str, bits: int = 32) -> C
     return check_sourced(table, found, bits)
 
 
-def pick_memory(size: str) -> int:
-    return bytes_of(elements(size) + 64 * width() * 10)
+def pick_memory(device: str, size: str) -> Dict[str, int]:
+    return bytes_of(device, elements(size) + 64 * width() * 10)

@@ -68,9 +68,14 @@ def elements(size: str, bits: int = 32) -> int:
     return rows_beyond(size, width(bits), bits) * width(bits)
 
 
-def bytes_of(count: float) -> int:
-    """What a cell needs for ``count`` bytes of tensors: half a GiB more, for the interpreter and what is compared."""
-    return int(count) + (1 << 29)
+def bytes_of(device: str, count: float) -> Dict[str, int]:
+    """What a cell needs for ``count`` bytes of tensors, by device type, with room for what is compared.
+
+    An accelerator's tensors take the machine's own memory only on MPS, where it is the same.
+    """
+    kind, room = device.partition(":")[0], 1 << 29
+    needed = {"cpu": room + (int(count) if kind in ("cpu", "mps") else 0)}
+    return {**needed, kind: int(count) + room}
 
 
 class Sourced(NamedTuple):

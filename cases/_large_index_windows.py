@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Dict, Tuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -81,5 +81,5 @@ def fold(device: str, dtype: str, size: str, bits: int = 32) -> CheckResult:
     return check_sourced(result, Sourced(result.numel(), sizes_of(known), at), bits, widths=(per_channel,))
 
 
-def window_memory(dtype: str, size: str) -> int:
-    return bytes_of(BYTES[dtype] * window_elements(size) * 1.08)
+def window_memory(device: str, dtype: str, size: str) -> Dict[str, int]:
+    return bytes_of(device, BYTES[dtype] * window_elements(size) * 1.08)

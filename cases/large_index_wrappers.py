@@ -86,10 +86,10 @@ def product(device: str, dtype: str, operator: str, large: str, size: str, bits:
     return bmm_forward(device, dtype, layout, f"{rows}x{inner}x{columns}", batches(size, bits), bits, call=call)
 
 
-def product_memory(dtype: str, operator: str, large: str, size: str) -> int:
+def product_memory(device: str, dtype: str, operator: str, large: str, size: str) -> Dict[str, int]:
     rows, inner, columns = sizes(large)
     b = 0 if OPERATORS[operator][0] == "expanded" else inner * columns
-    return bytes_of(BYTES[dtype] * batches(size) * (rows * inner + b + rows * columns))
+    return bytes_of(device, BYTES[dtype] * batches(size) * (rows * inner + b + rows * columns))
 
 
 TO_LARGE = ["matmul", "linear", "einsum of a transposed"]
@@ -101,7 +101,7 @@ OF_LARGE_B = ["matmul", "einsum of a transposed"]
     dtype=["bfloat16", "float32"],
     operator=TO_LARGE,
     size=ABOVE,
-    memory=lambda dtype, operator, size: product_memory(dtype, operator, "output", size),
+    memory=lambda device, dtype, operator, size: product_memory(device, dtype, operator, "output", size),
     timeout=600,
 )
 def product_to_large(device, dtype, operator, size):
@@ -112,7 +112,7 @@ def product_to_large(device, dtype, operator, size):
     dtype=["bfloat16", "float32"],
     operator=OF_LARGE_A,
     size=ABOVE,
-    memory=lambda dtype, operator, size: product_memory(dtype, operator, "a", size),
+    memory=lambda device, dtype, operator, size: product_memory(device, dtype, operator, "a", size),
     timeout=600,
 )
 def product_of_large_a(device, dtype, operator, size):
@@ -123,7 +123,7 @@ def product_of_large_a(device, dtype, operator, size):
     dtype=["bfloat16", "float32"],
     operator=OF_LARGE_B,
     size=ABOVE,
-    memory=lambda dtype, operator, size: product_memory(dtype, operator, "b", size),
+    memory=lambda device, dtype, operator, size: product_memory(device, dtype, operator, "b", size),
     timeout=600,
 )
 def product_of_large_b(device, dtype, operator, size):
@@ -165,17 +165,17 @@ def baddbmm(device: str, dtype: str, added: str, large: str, size: str, bits: in
     return check_sum(result, Sum(a, b, c), bits)
 
 
-def baddbmm_memory(dtype: str, added: str, large: str, size: str) -> int:
+def baddbmm_memory(device: str, dtype: str, added: str, large: str, size: str) -> Dict[str, int]:
     rows, inner, columns = sizes(large)
     full = rows * columns if added == "full" else 0
-    return bytes_of(BYTES[dtype] * batches(size) * (rows * inner + inner * columns + rows * columns + full))
+    return bytes_of(device, BYTES[dtype] * batches(size) * (rows * inner + inner * columns + rows * columns + full))
 
 
 @case(
     dtype=["bfloat16", "float32"],
     added=["row", "full"],
     size=ABOVE,
-    memory=lambda dtype, added, size: baddbmm_memory(dtype, added, "output", size),
+    memory=lambda device, dtype, added, size: baddbmm_memory(device, dtype, added, "output", size),
     timeout=600,
 )
 def sum_with_large_product(device, dtype, added, size):
@@ -186,7 +186,7 @@ def sum_with_large_product(device, dtype, added, size):
     dtype=["bfloat16", "float32"],
     large=["a", "b"],
     size=ABOVE[1:],
-    memory=lambda dtype, large, size: baddbmm_memory(dtype, "row", large, size),
+    memory=lambda device, dtype, large, size: baddbmm_memory(device, dtype, "row", large, size),
     timeout=600,
 )
 def sum_with_product_of_large(device, dtype, large, size):
@@ -219,14 +219,14 @@ def attention(device: str, dtype: str, size: str, bits: int = 32) -> CheckResult
     return check_attention(result, Attention(Product(query, key), value, getattr(torch, dtype)), bits)
 
 
-def attention_memory(dtype: str, size: str, large: int) -> int:
-    return bytes_of(BYTES[dtype] * batches(size) * side() * (large * side() + 4 * FEATURES))
+def attention_memory(device: str, dtype: str, size: str, large: int) -> Dict[str, int]:
+    return bytes_of(device, BYTES[dtype] * batches(size) * side() * (large * side() + 4 * FEATURES))
 
 
 @case(
     dtype=["bfloat16", "float32"],
     size=ABOVE,
-    memory=lambda dtype, size: attention_memory(dtype, size, 1),
+    memory=lambda device, dtype, size: attention_memory(device, dtype, size, 1),
     timeout=600,
 )
 def scores_of_attention(device, dtype, size):
@@ -236,7 +236,7 @@ def scores_of_attention(device, dtype, size):
 @case(
     dtype=["bfloat16", "float16"],
     size=ABOVE,
-    memory=lambda dtype, size: attention_memory(dtype, size, 2),
+    memory=lambda device, dtype, size: attention_memory(device, dtype, size, 2),
     timeout=600,
 )
 def whole_attention(device, dtype, size):
