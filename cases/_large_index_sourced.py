@@ -73,7 +73,7 @@ def bytes_of(device: str, count: float) -> Dict[str, int]:
 
     An accelerator's tensors take the machine's own memory only on MPS, where it is the same.
     """
-    kind, room = device.partition(":")[0], 1 << 29
+    kind, room = device.partition(":")[0], 1 << 28
     needed = {"cpu": room + (int(count) if kind in ("cpu", "mps") else 0)}
     return {**needed, kind: int(count) + room}
 
