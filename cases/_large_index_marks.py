@@ -160,4 +160,5 @@ def check_marked(device: str, operation: str, size: str, bits: int = 32) -> Chec
         return torch.tensor(number, dtype=torch.int64, device="cpu").to(kind)
 
     models = {name: value(number) for name, number in answers(operation, total, bits).items()}
+    record(output_elements=result.numel(), coverage=1.0, digest_coverage=1.0)
     return check(result, reference=value(expected), rtol=0.0 if kind == torch.float64 else None, explain=models)
