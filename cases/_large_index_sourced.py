@@ -8,7 +8,7 @@ the recipe of the inputs, with none of the operators under test.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -138,13 +138,20 @@ def _unwritten(known: Sourced, border: int) -> Model:
 
 
 def check_sourced(
-    result: torch.Tensor, known: Sourced, bits: int = 32, *, widths: Sequence[int] = (), also: Sequence[int] = ()
+    result: torch.Tensor,
+    known: Sourced,
+    bits: int = 32,
+    *,
+    widths: Sequence[int] = (),
+    also: Sequence[int] = (),
+    more: Optional[Mapping[str, Wraps]] = None,
 ) -> CheckResult:
     """Judge the chosen units (positions in dimension 0) of a result, with every fault model.
 
     Args:
         widths: How far the flat index of each input moves from one unit to the next.
         also: More units that are wanted.
+        more: Name of another fault to what ``known.at`` is to be told for it.
     """
     own = result[:1].numel()
     kind = torch.float64 if result.dtype.is_floating_point else torch.int64
@@ -157,12 +164,14 @@ def check_sourced(
 
         return values
 
+    models = fault_models(known, bits)
+    models.update({name: _misread(known, wrapping) for name, wrapping in (more or {}).items()})
     record(operand_elements=list(known.inputs.values()))
     return check_chosen(
         result,
         in_units(_misread(known, {})),
         choose(result.shape[0], (own, *widths), bits=bits, also=also),
-        explain={name: in_units(model) for name, model in fault_models(known, bits).items()},
+        explain={name: in_units(model) for name, model in models.items()},
     )
 
 

@@ -29,10 +29,11 @@ from _large_index_sourced import (
 )
 from _large_index_windows import fold, unfold, window_memory
 
-from bisect_torch import case
+from bisect_torch import case, record
 from bisect_torch.numerics.check import CheckResult
 from bisect_torch.numerics.large_index import bmm_forward
 from bisect_torch.numerics.large_index.judged import HELD
+from bisect_torch.numerics.large_index.predictor import strides_ignored
 
 ISSUE = "https://github.com/pytorch/pytorch/issues/"
 ABOVE = SIZES[1:]
@@ -49,11 +50,13 @@ def mm_sizes(large: str, size: str, bits: int) -> Tuple[int, int, int]:
     if large == "output":
         return rows_beyond(size, width(bits), bits), 16, width(bits)
     long = rows_beyond(size, inner, bits)
-    return (long, inner, 8) if large == "a" else (8, inner, long)
+    return (long, inner, 8) if large == "a" else (4, inner, long)
 
 
 def mm(device: str, dtype: str, large: str, layout: str, size: str, bits: int = 32) -> CheckResult:
     """``torch.mm`` as a batch of one."""
+    if large == "b":
+        return mm_of_large_b(device, dtype, layout == "b transposed", size, bits)
     rows, inner, columns = mm_sizes(large, size, bits)
 
     def call(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -61,6 +64,35 @@ def mm(device: str, dtype: str, large: str, layout: str, size: str, bits: int = 
 
     shape = f"{rows}x{inner}x{columns}"
     return bmm_forward(device, dtype, layout, shape, 1, bits, call=call, predict=False)  # the rules are of bmm
+
+
+def mm_of_large_b(device: str, dtype: str, transposed: bool, size: str, bits: int) -> CheckResult:
+    """A few long rows. Columns are compared, since for one whole row all of ``b`` would have to be computed anew."""
+    rows, inner, columns = mm_sizes("b", size, bits)
+    a = made_source("a", rows, inner, seed=11, amplitude=1)
+    b = made_source("b", *((columns, inner) if transposed else (inner, columns)), seed=12, amplitude=1)
+    left, right = made(device, dtype, a, b, bits=bits)
+    result = torch.mm(left, right.t() if transposed else right)
+    del left, right
+    k = torch.arange(inner, dtype=torch.int64, device="cpu")
+
+    def some(where: torch.Tensor, wrapping: Wraps) -> torch.Tensor:
+        column, row = divided(where, rows)
+        packed = not transposed or "packed" in wrapping
+        in_b = k * columns + column.unsqueeze(1) if packed else column.unsqueeze(1) * inner + k
+        return (read(a, row.unsqueeze(1) * inner + k, wrapping) * read(b, in_b, wrapping)).sum(1)
+
+    def at(where: torch.Tensor, wrapping: Wraps) -> torch.Tensor:
+        return torch.cat([some(part, wrapping) for part in where.split(max(1, HELD // inner))])
+
+    record(flat_index_counts="columns first")
+    return check_sourced(
+        result.t(),
+        Sourced(result.numel(), sizes_of(a, b), at),
+        bits,
+        also=range(max(0, columns - 64), columns),
+        more={strides_ignored("b"): {"packed": 1}} if transposed else {},
+    )
 
 
 def mm_memory(device: str, dtype: str, large: str, size: str) -> Dict[str, int]:
