@@ -5,6 +5,7 @@ Importing this module imports the standard library only; torch is imported by th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import inspect
@@ -18,6 +19,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -290,6 +292,21 @@ def is_false(value: object) -> bool:
     if torch is not None and isinstance(value, torch.Tensor):
         return bool(value.dtype is torch.bool and value.dim() == 0 and not value.item())
     return False
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[List["CheckResult"]]:
+    """The checks made inside are given in the list and do not count for the cell.
+
+    For cases that try the judge itself on values that are wrong on purpose, then check what it said.
+    """
+    before = list(_checks)
+    found: List["CheckResult"] = []
+    try:
+        yield found
+    finally:
+        found += _checks[len(before) :]
+        _checks[:] = before
 
 
 def check(actual: Any, reference: Any = None, **options: Any) -> "CheckResult":

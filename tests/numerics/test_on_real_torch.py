@@ -23,7 +23,7 @@ def rules(program: str) -> list[str]:
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("rule_")]
 
 
-NAMES = ("comparing", "digesting", "running")
+NAMES = ("comparing", "digesting", "running", "simulated_backend")
 RULES = [(program, rule) for program in NAMES for rule in rules(program)]
 
 

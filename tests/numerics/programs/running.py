@@ -51,6 +51,24 @@ def one():
     assert facts["mismatch"] == "shape [2] came, [3] was expected"
 
 
+def rule_checks_made_apart_do_not_count():
+    facts = run("""
+from bisect_torch.worker.api import apart
+@case
+def one():
+    check(torch.ones(2), torch.ones(2))
+    try:
+        with apart() as found:
+            check(torch.ones(3), torch.zeros(3))
+            raise ValueError
+    except ValueError:
+        pass
+    assert [bool(result) for result in found] == [False]
+""")
+    assert facts["checks"] == 1
+    assert facts["wrong_elements"] == 0
+
+
 def rule_false_in_any_form_is_recorded():
     for value in ("False", "numpy.bool_(False)", "torch.tensor(False)", "torch.ones(1).sum() > 2"):
         assert run(f"@case\ndef one(): return {value}\n")["returned_false"] is True, value
