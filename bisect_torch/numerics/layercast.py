@@ -61,6 +61,9 @@ class LayerCast(nn.Module):  # type: ignore[misc]
         refuse_what_cannot_be_cast(model, dtype)
         self.dtype = dtype
         with torch.no_grad():
+            if in_place:
+                for name, parameter in model.named_parameters():
+                    _rounded(parameter, dtype, name)  # raises before anything is changed
             self.module = _convert(model if in_place else _copied(model, dtype), dtype)
         self.training = False
 
@@ -123,7 +126,8 @@ class LayerCast(nn.Module):  # type: ignore[misc]
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if "module" not in self.__dict__.get("_modules", {}):
+            # Not yet, or no longer, there; and protocols (``__deepcopy__``) are this object's own business.
+            if "module" not in self.__dict__.get("_modules", {}) or name.startswith("__"):
                 raise
         return getattr(self.module, name)
 
@@ -133,6 +137,8 @@ class _ReadsWide(nn.Module):  # type: ignore[misc]
 
     _wide_base: Any
     _wide_names: Tuple[str, ...]
+    torchdynamo_force_dynamic = True
+    """To Dynamo of 2.4 it says: go through attributes, not through ``_parameters``. Later releases do so anyway."""
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Tuple[str, Any]]:
         for name, parameter in super().named_parameters(*args, **kwargs):
@@ -241,9 +247,12 @@ def _instance(base: Any, names: Tuple[str, ...], *arguments: Any) -> Any:
 
 
 def _before_forward(module: Any, args: Any, kwargs: Any) -> Any:
-    _, first = next(iter(nn.Module.named_parameters(module)), (None, None))
-    for device in {"cpu", "cpu" if first is None else first.device.type}:
-        if torch.is_autocast_enabled(device):
+    device = "cpu"
+    for _, parameter in nn.Module.named_parameters(module):
+        device = parameter.device.type
+        break
+    for kind in ("cpu", device):
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             raise LayerCastError("autocast would compute in 16 bits what LayerCast computes in float32; leave it")
     return _widened(args), _widened(kwargs)
 
