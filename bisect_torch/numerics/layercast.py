@@ -144,6 +144,11 @@ class _ReadsWide(nn.Module):  # type: ignore[misc]
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield name, parameter.to(torch.float32)
 
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        # As in the base; but Dynamo of 2.5 reads ``_parameters`` instead of calling the base's.
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
     def train(self, mode: bool = True) -> Any:
         _refuse_training(mode)
         return super().train(mode)
