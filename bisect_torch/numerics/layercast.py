@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import torch
@@ -135,8 +135,8 @@ class LayerCast(nn.Module):  # type: ignore[misc]
 class _ReadsWide(nn.Module):  # type: ignore[misc]
     """First base of the class that a converted module gets: reading its parameters gives float32."""
 
-    _wide_base: Any
-    _wide_names: Tuple[str, ...]
+    _wide: Tuple[Any, Tuple[str, ...], bool]
+    """Class that it had, names of its own parameters, whether it is the outermost module."""
     torchdynamo_force_dynamic = True
     """To Dynamo of 2.4 it says: go through attributes, not through ``_parameters``. Later releases do so anyway."""
 
@@ -163,16 +163,8 @@ class _ReadsWide(nn.Module):  # type: ignore[misc]
         # The class is made at run time, so that pickle would not find it by name; deepcopy comes this way too.
         make, arguments, *rest = super().__reduce_ex__(max(2, int(protocol)))
         if make is not copyreg.__newobj__:  # type: ignore[attr-defined]
-            raise LayerCastError(f"{self._wide_base.__name__} has its own way of being copied, which LayerCast breaks")
-        return (_instance, (self._wide_base, self._wide_names, *arguments[1:]), *rest)
-
-
-class _GathersFirst(nn.Module):  # type: ignore[misc]
-    """For Embedding: choosing rows and then casting them gives the same bits, without a copy of the vocabulary."""
-
-    def forward(self, input: Any) -> Any:
-        rows = nn.functional.embedding(input, self._parameters["weight"], self.padding_idx)
-        return rows.to(torch.float32)
+            raise LayerCastError(f"{self._wide[0].__name__} has its own way of being copied, which LayerCast breaks")
+        return (_instance, (self._wide, *arguments[1:]), *rest)
 
 
 class _FlatWeightsOnRead(nn.Module):  # type: ignore[misc]
@@ -218,24 +210,41 @@ def _convert(model: Any, dtype: Any) -> Any:
         for name, buffer in module._buffers.items():
             if buffer is not None and buffer.is_floating_point():
                 module._buffers[name] = widened.setdefault(id(buffer), buffer.detach().float())
-        if any(True for _ in nn.Module.named_parameters(module)):
+        if module is model or any(True for _ in nn.Module.named_parameters(module)):
             names = tuple(name for name, parameter in module._parameters.items() if parameter is not None)
             module.__dict__.pop("_flat_weights", None)
-            module.__class__ = _wide_class(type(module), names)  # type: ignore[arg-type]
-    model.register_forward_pre_hook(_before_forward, with_kwargs=True)
+            module.__class__ = _wide_class(type(module), names, module is model)  # type: ignore[arg-type]
     return model
 
 
 @lru_cache(maxsize=1024)
-def _wide_class(base: Any, names: Tuple[str, ...]) -> Any:
+def _wide_class(base: Any, names: Tuple[str, ...], root: bool) -> Any:
     first: Tuple[Any, ...] = (_ReadsWide,)
+    forward = base.forward
     if issubclass(base, nn.RNNBase):
         first += (_FlatWeightsOnRead,)
-    elif base.forward is nn.Embedding.forward:
-        first += (_GathersFirst,)
+    elif forward is nn.Embedding.forward:
+        forward = _gathered
     attributes: Dict[str, Any] = {name: property(_reader(name)) for name in names}
-    attributes.update(_wide_base=base, _wide_names=names, __module__=__name__, __doc__=base.__doc__)
+    attributes.update(_wide=(base, names, root), __module__=__name__, __doc__=base.__doc__)
+    if root or forward is _gathered:
+        attributes["forward"] = _outermost(forward) if root else forward
     return type(base)(base.__name__, (*first, base), attributes)
+
+
+def _gathered(self: Any, input: Any) -> Any:
+    # Choosing rows of an embedding and then casting them gives the same bits, without a copy of the vocabulary.
+    return nn.functional.embedding(input, self._parameters["weight"], self.padding_idx).to(torch.float32)
+
+
+def _outermost(forward: Any) -> Any:
+    # Not a forward hook: the fast path of an encoder layer is not taken where there is one.
+    @wraps(forward)
+    def widened(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_autocast(self)
+        return forward(self, *_widened(args), **_widened(kwargs))
+
+    return widened
 
 
 def _reader(name: str) -> Any:
@@ -246,12 +255,12 @@ def _reader(name: str) -> Any:
     return read
 
 
-def _instance(base: Any, names: Tuple[str, ...], *arguments: Any) -> Any:
-    made = _wide_class(base, names)
+def _instance(wide: Any, *arguments: Any) -> Any:
+    made = _wide_class(*wide)
     return made.__new__(made, *arguments)
 
 
-def _before_forward(module: Any, args: Any, kwargs: Any) -> Any:
+def _refuse_autocast(module: Any) -> None:
     device = "cpu"
     for _, parameter in nn.Module.named_parameters(module):
         device = parameter.device.type
@@ -259,7 +268,6 @@ def _before_forward(module: Any, args: Any, kwargs: Any) -> Any:
     for kind in ("cpu", device):
         if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             raise LayerCastError("autocast would compute in 16 bits what LayerCast computes in float32; leave it")
-    return _widened(args), _widened(kwargs)
 
 
 def _widened(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import threading
 import weakref
 
@@ -24,6 +25,7 @@ from casting_models import (
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
+from torch.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bisect_torch.numerics import LayerCast, integers, normal
@@ -45,6 +47,9 @@ def rule_outputs_are_bit_identical_to_float32_with_the_same_rounded_weights():
             assert {parameter.dtype for parameter in cast.parameters()} == {dtype}, name
             parameters = sum(p.numel() * p.element_size() for p in expected.parameters())
             assert sum(p.numel() * p.element_size() for p in cast.parameters()) == parameters / 2, name
+
+
+FAST_PATHS = ("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention")
 
 
 class Watching(TorchDispatchMode):
@@ -72,6 +77,17 @@ def rule_nothing_is_computed_in_16_bits_and_no_cast_is_kept():
         assert noted.operators <= harmless, (name, noted.operators)
         assert noted.casts, name
         assert all(memory.expired() for memory in noted.casts), name
+
+
+def rule_fast_paths_are_taken_where_float32_takes_them():
+    for name in ("encoder layer", "encoder layer, norm first", "encoder", "attention"):
+        make, inputs = TABLE[name]
+        model, ran = filled(make()), []
+        for module in (LayerCast(model), reference(model, torch.bfloat16)):
+            with torch.no_grad(), profile() as profiled:
+                module(inputs(8))
+            ran.append({event.key for event in profiled.key_averages() if event.key in FAST_PATHS})
+        assert ran[0] == ran[1] != set(), (name, ran)
 
 
 def rule_the_comparison_can_fail():
@@ -251,6 +267,7 @@ def rule_inputs_in_16_bits_are_cast_wherever_they_are():
     model, x = filled(Nested()), normal((2, 16), seed=4, dtype=torch.bfloat16)
     with torch.no_grad():
         actual = LayerCast(model)((x, [x.half()]), named={"x": x})
+        assert "named" in inspect.signature(LayerCast(model).module.forward).parameters
         same(actual, reference(model, torch.bfloat16)((x.float(), [x.half().float()]), named={"x": x.float()}))
 
 
