@@ -27,19 +27,21 @@ class LayerCast(nn.Module):  # type: ignore[misc]
 
     The forward is bit for bit that of ``model.float().eval().requires_grad_(False)`` with the same rounded weights, on
     the same machine with the same number of threads. A parameter is cast when it is read and the copy dropped after
-    use; the largest parameters that one operation reads are what memory must have room for besides the kept ones.
-    Calls may be nested and come from several threads.
+    use: memory must have room for what one operation reads (the fast path of an encoder layer reads a whole layer).
+    Calls may be nested and come from several threads. What a forward itself asks to be in 16 bits is in 16 bits, as in
+    the float32 model.
 
     Inputs in 16 bits are cast to float32, also in tuples, lists and dictionaries; outputs are float32. Buffers are kept
     in float32 (they may be written, and a running variance or a table of angles loses more by rounding than it saves).
-    Anything else of the model can be reached here: ``LayerCast(model).generate(...)`` is the converted model's.
+    Anything else of the model can be reached here: ``LayerCast(model).generate(...)`` is the converted model's (only
+    ``forward`` casts inputs).
 
     For inference only: it is in evaluation mode and ``train()`` raises; parameters are frozen, while gradients of
     inputs are those of the frozen float32 model (such a graph keeps float32 copies until it is freed). A forward that
     writes to its own *parameters* writes to a copy: not supported, and not noticed. ``state_dict()`` and
     ``load_state_dict()`` have the model's own names, the first in 16 bits; ``parameters()`` gives what is kept, while
     inside the model ``self.parameters()`` reads as float32, like the attributes. ``.to(device)``, ``copy.deepcopy``,
-    pickling and ``torch.compile`` work; a compiled LayerCast is compared with nothing, since compilers reorder.
+    pickling and ``torch.compile`` work; for a compiler that fuses operators the same bits are not promised.
 
     Args:
         model: The module to convert. It stays as it is, and the copy that is made of it never exists in float32.
