@@ -44,12 +44,12 @@ import hashlib
 import io
 import math
 import os
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
 
-from _decoder_text import END_TOKEN, PAD_TOKEN, WORDS
+from _decoder_text import WORDS
 
 WIDTH = 128
 LAYERS = 2
@@ -60,7 +60,16 @@ CONTEXT = 320
 """Longest sequence, padding included."""
 
 WEIGHTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_weights.pt")
+WEIGHTS_SHA256 = ""
 EPS = 1e-5
+
+COMPUTED_IN = {
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float32": torch.float32,
+    "layercast": torch.float32,
+}
+"""Precision to the type of everything between the weights."""
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]
 
@@ -69,22 +78,24 @@ class Cache:
     """Keys and values of all that has been read so far.
 
     Args:
-        batch: Rows.
         length: Positions that there is room for, padding included.
-        heads: Those that this process holds.
     """
 
-    def __init__(self, batch: int, length: int, heads: int, dtype: torch.dtype, device: torch.device) -> None:
-        shape = (LAYERS, 2, batch, heads, length, HEAD_WIDTH)
-        self._stored = torch.zeros(shape, dtype=dtype, device=device)
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._stored: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self.used = 0
 
     def extend(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """Add (batch, heads, new, HEAD_WIDTH) of a layer behind ``used`` and give all of that layer's so far."""
+        if layer == len(self._stored):
+            batch, heads, _, width = keys.shape
+            room = (batch, heads, self._length, width)
+            self._stored.append((keys.new_zeros(room), values.new_zeros(room)))
         end = self.used + keys.shape[2]
-        for kind, new in enumerate((keys, values)):
-            self._stored[layer, kind, :, :, self.used : end] = new
-        return self._stored[layer, 0, :, :, :end], self._stored[layer, 1, :, :, :end]
+        for stored, new in zip(self._stored[layer], (keys, values)):
+            stored[:, :, self.used : end] = new
+        return self._stored[layer][0][:, :, :end], self._stored[layer][1][:, :, :end]
 
 
 class Block(nn.Module):
@@ -175,7 +186,7 @@ class Decoder(nn.Module):
         Args:
             tokens: (batch, new).
             positions: Of the tokens in their own text, (batch, new); padding does not count.
-            mask: Added to the scores, (batch or 1, 1, new, all); None where everything may be seen.
+            mask: Added to the scores, (batch or 1, 1, new, all), in the type computed in; None where all may be seen.
             cache: Of what was read before; extended.
         """
         x = self.embedding(tokens)
@@ -184,7 +195,7 @@ class Decoder(nn.Module):
             self._sines[positions].unsqueeze(1).to(x.dtype),
         )
         for layer, block in enumerate(self.blocks):
-            x = block(x, turns, None if mask is None else mask.to(x.dtype), layer, cache)
+            x = block(x, turns, mask, layer, cache)
         if cache is not None:
             cache.used += tokens.shape[1]
         logits: torch.Tensor = self.output(self.last_norm(x))
@@ -215,6 +226,53 @@ def causal(length: int, pads: Optional[torch.Tensor] = None) -> torch.Tensor:
     places = torch.arange(length)
     seen = (places.view(1, -1) <= places.view(-1, 1)).view(1, 1, length, length)
     return seen if pads is None else seen & (places.view(1, 1, 1, -1) >= pads.view(-1, 1, 1, 1))
+
+
+def stored_weights() -> Dict[str, torch.Tensor]:
+    """The shipped weights, in bfloat16.
+
+    Raises:
+        RuntimeError: The file is not the one that ships.
+    """
+    with open(WEIGHTS, "rb") as file:
+        content = file.read()
+    found = hashlib.sha256(content).hexdigest()
+    if found != WEIGHTS_SHA256:
+        raise RuntimeError(f"{os.path.basename(WEIGHTS)} is not the file that ships: its SHA-256 is {found}")
+    weights: Dict[str, torch.Tensor] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    return weights
+
+
+def build(dtype: str, rank: int = 0, ranks: int = 1, reduce: Optional[Reduce] = None) -> nn.Module:
+    """The model with its shipped weights, ready to decode.
+
+    Args:
+        dtype: ``float64`` or a key of ``COMPUTED_IN``.
+        rank: Which part of the model, counted from 0.
+        ranks: Number of parts; it divides ``HEADS``.
+        reduce: Gives the sum of a tensor over the parts.
+    """
+    stored = torch.bfloat16 if dtype == "layercast" else getattr(torch, dtype)
+    model = Decoder(ranks, reduce).to(stored).requires_grad_(False).eval()
+    model.load_state_dict({name: part_of(name, weight, rank, ranks) for name, weight in stored_weights().items()})
+    if dtype != "layercast":
+        return model
+    from bisect_torch.numerics import LayerCast
+
+    return LayerCast(model)
+
+
+def part_of(name: str, weight: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
+    """What one of several processes holds of a weight (output, input): some heads, some hidden units, or all of it."""
+    if ranks == 1:
+        return weight
+    kind = name.split(".")[-2]
+    if kind == "projected":
+        heads = weight.view(3, ranks, HEADS // ranks * HEAD_WIDTH, WIDTH)
+        return heads[:, rank].reshape(-1, WIDTH)
+    if kind == "widened":
+        return weight.chunk(ranks, dim=0)[rank]
+    return weight.chunk(ranks, dim=1)[rank] if kind in ("attended", "narrowed") else weight
 
 
 def save(model: Decoder, path: str) -> str:
