@@ -47,9 +47,8 @@ import os
 from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
-from torch import nn
-
 from _decoder_text import WORDS
+from torch import nn
 
 WIDTH = 128
 LAYERS = 2
@@ -60,7 +59,7 @@ CONTEXT = 320
 """Longest sequence, padding included."""
 
 WEIGHTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_weights.pt")
-WEIGHTS_SHA256 = ""
+WEIGHTS_SHA256 = "54be4804423bd65512b3a68ae64b74da6aaa0143ef1c5620711b70d2d7bfa5ba"
 EPS = 1e-5
 
 COMPUTED_IN = {
@@ -93,9 +92,10 @@ class Cache:
             room = (batch, heads, self._length, width)
             self._stored.append((keys.new_zeros(room), values.new_zeros(room)))
         end = self.used + keys.shape[2]
-        for stored, new in zip(self._stored[layer], (keys, values)):
-            stored[:, :, self.used : end] = new
-        return self._stored[layer][0][:, :, :end], self._stored[layer][1][:, :, :end]
+        all_keys, all_values = self._stored[layer]
+        all_keys[:, :, self.used : end] = keys
+        all_values[:, :, self.used : end] = values
+        return all_keys[:, :, :end], all_values[:, :, :end]
 
 
 class Block(nn.Module):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from torch import nn
-
 from _decoder import Cache, causal, masked
 from _decoder_text import END_TOKEN, PAD_TOKEN
+from torch import nn
 
 
 class Answers(NamedTuple):
@@ -66,7 +65,7 @@ def padded(prompts: Sequence[Sequence[int]], padding: int) -> Tuple[torch.Tensor
     """Tokens (batch, width), and how much of each row is padding; None where nothing is."""
     width = max(len(prompt) for prompt in prompts) + padding
     pads = [width - len(prompt) for prompt in prompts]
-    tokens = torch.tensor([[PAD_TOKEN] * pad + list(prompt) for pad, prompt in zip(pads, prompts)])
+    tokens = torch.tensor([[PAD_TOKEN] * (width - len(prompt)) + list(prompt) for prompt in prompts])
     return tokens, torch.tensor(pads) if any(pads) else None
 
 

@@ -18,7 +18,6 @@ from typing import Any, Iterator, List, Sequence
 
 import torch
 import torch.distributed as distributed
-
 from _decoder import COMPUTED_IN, build
 from _decoder_greedy import Answers, greedy
 

@@ -2,26 +2,27 @@
 
 All text comes from the grammar below. Two kinds of it:
 
-- Sums, with the steps written out before the answer: ``add 3 4 7 + 2 5 8 :``, then one step per digit, then the sum.
+- Sums, with the steps written out before the answer: ``add 0 1 3 4 7 + 2 8 2 5 8 :``, then one step per
+  digit, then the sum.
 - Stories: a number of sentences about some animals.
 
 Where several words fit, each is as likely as the others. So a model that has learned the language finds several next
-words about equally good, and the smallest error in its arithmetic may decide which one comes first: in the free words of
-a story, and in the ways to put a step of a sum, which change an answer's length and may change its value.
+words about equally good, and the smallest error in its arithmetic may decide which one comes first: in the free words
+of a story, and in the ways to put a step of a sum, which change an answer's length and may change its value.
 """
 
 from __future__ import annotations
 
 import random
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 END = "end"
 ANIMALS = ("fox", "bear", "owl", "cat", "hen", "wolf")
 WORDS = (
-    ("pad", END, "add", "tale", "+", ":", ".", ",", *"0123456789")
-    + ("first", "then", "now", "next", "and", "plus", "with", "make", "give", "is", "write", "put", "carry", "keep")
-    + ("so", "sum", "the", "a", "old", "red", "small", "shy", *ANIMALS)
-    + ("saw", "met", "fed", "lost", "boat", "hill", "tree", "lake", "near", "by", "it", "ran", "home")
+    *("pad", END, "add", "tale", "once", "there", "was", "+", ":", ".", ",", *"0123456789"),
+    *("first", "then", "now", "next", "and", "plus", "with", "make", "give", "is", "write", "put", "carry", "keep"),
+    *("so", "sum", "the", "a", "old", "red", "small", "shy", *ANIMALS),
+    *("saw", "met", "fed", "lost", "boat", "hill", "tree", "lake", "near", "by", "it", "ran", "home"),
 )
 """At most 64: a token's number is one character of ``SYMBOLS``."""
 
@@ -29,7 +30,7 @@ SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 PAD_TOKEN, END_TOKEN = 0, 1
 NUMBER = {word: number for number, word in enumerate(WORDS)}
 
-DIGITS = 3
+DIGITS = 5
 PROMPT_LENGTH = 2 * DIGITS + 3
 QUESTIONS = 32
 SUMS = 16
@@ -87,31 +88,61 @@ def sum_text(a: int, b: int, chance: Chance) -> str:
 
 
 def story_text(chance: Chance) -> str:
-    """The prompt, which names two animals, and sentences in which they and others appear."""
-    one, other = (chance.of(*ANIMALS) for _ in range(2))
-    parts = ["tale", ":", "the", _quality(chance), one, "and", "the", other, "."]
-    for _ in range(3 + chance.below(20)):
-        parts += _sentence(chance, one, other)
-    return " ".join([*parts, END])
+    """The prompt, which names two animals, and sentences about them and others, none like the two before it."""
+    story = _Story(chance)
+    one, other = (story.fresh("animal", ANIMALS) for _ in range(2))
+    opening = [
+        "tale",
+        ":",
+        "once",
+        "there",
+        "was",
+        "the",
+        story.quality(),
+        one,
+        "and",
+        "the",
+        story.quality(),
+        other,
+        ".",
+    ]
+    sentences = [story.sentence(one, other) for _ in range(3 + chance.below(20))]
+    return " ".join([*opening, *(word for sentence in sentences for word in sentence), END])
 
 
-def _sentence(chance: Chance, one: str, other: str) -> List[str]:
-    kind = chance.below(4)
-    hero = chance.of(one, other)
-    start = chance.of("the", "then the", "so the", "now the").split()
-    if kind == 0:
-        return [*start, hero, chance.of("ran home", "ran"), "."]
-    if kind == 1:
-        seen = [chance.of("saw", "met", "fed", "lost"), chance.of("the", "a"), _quality(chance), chance.of(*ANIMALS)]
-        return [*start, hero, *seen, "."]
-    place = [chance.of("near", "by"), chance.of("the", "a"), _quality(chance), chance.of("boat", "hill", "tree", "lake")]
-    if kind == 2:
-        return [*start, _quality(chance), hero, "ran", *place, "."]
-    return [*start, hero, chance.of("saw", "met", "lost"), "the", chance.of(*ANIMALS), *place, "and", "it", "ran", "."]
+class _Story:
+    """Remembers what was said: a story that may repeat itself is continued, greedily, by one sentence for ever."""
 
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._said: Dict[str, List[str]] = {}
 
-def _quality(chance: Chance) -> str:
-    return chance.of("old", "red", "small", "shy")
+    def fresh(self, kind: str, choices: Sequence[str]) -> str:
+        """One of the choices, but none of the last two of its kind, while two are left."""
+        said = self._said.setdefault(kind, [])
+        recent = said[-min(2, len(choices) - 2) :] if len(choices) > 2 else []
+        said.append(self._chance.of(*(choice for choice in choices if choice not in recent)))
+        return said[-1]
+
+    def quality(self) -> str:
+        return self.fresh("quality", ("old", "red", "small", "shy"))
+
+    def sentence(self, one: str, other: str) -> List[str]:
+        shape = self.fresh("shape", ("saw", "ran", "place", "both"))
+        words = [*self.fresh("start", ("the", "then the", "so the", "now the")).split()]
+        if shape == "place":
+            return [*words, self.quality(), self._chance.of(one, other), "ran", *self._place(), "."]
+        words.append(self._chance.of(one, other))
+        if shape == "ran":
+            return [*words, "ran", *([] if self._chance.below(2) else ["home"]), "."]
+        words += [self.fresh("verb", ("saw", "met", "fed", "lost")), self._chance.of("the", "a")]
+        if shape == "saw":
+            return [*words, self.quality(), self.fresh("animal", ANIMALS), "."]
+        return [*words, self.fresh("animal", ANIMALS), *self._place(), "and", "it", "ran", "."]
+
+    def _place(self) -> List[str]:
+        place = [self._chance.of("near", "by"), self._chance.of("the", "a"), self.quality()]
+        return [*place, self.fresh("place", ("boat", "hill", "tree", "lake"))]
 
 
 def _digits(number: int) -> List[str]:
@@ -145,3 +176,11 @@ def is_right(question: Question, output: Sequence[int]) -> bool:
     before = list(output[: -len(ending)])
     digits = {NUMBER[digit] for digit in "0123456789"}
     return list(output[-len(ending) :]) == ending and bool(before) and before[-1] not in digits
+
+
+def divergence(one: Sequence[int], other: Sequence[int]) -> Optional[int]:
+    """How many leading tokens of two outputs are equal; None when they are the same."""
+    if list(one) == list(other):
+        return None
+    shorter = min(len(one), len(other))
+    return next((place for place in range(shorter) if one[place] != other[place]), shorter)

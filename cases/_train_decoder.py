@@ -12,12 +12,11 @@ import time
 from typing import List, Tuple
 
 import torch
-
 from _decoder import WEIGHTS, Decoder, causal, masked, save
-from _decoder_text import PAD_TOKEN, PROMPT_LENGTH, Chance, encode, held_out, story_text, sum_text
+from _decoder_text import DIGITS, PAD_TOKEN, PROMPT_LENGTH, Chance, encode, held_out, story_text, sum_text
 
-STEPS = 1100
-SUMS_A_STEP, STORIES_A_STEP = 64, 12
+STEPS = 800
+SUMS_A_STEP, STORIES_A_STEP = 40, 12
 LONGEST = 240
 RATE = 3e-3
 WARM_UP = 50
@@ -28,10 +27,14 @@ def sums(chance: Chance) -> List[List[int]]:
     """Sums that are not among those held out."""
     found: List[List[int]] = []
     while len(found) < SUMS_A_STEP:
-        a, b = chance.below(1000), chance.below(1000)
+        a, b = chance.below(10**DIGITS), chance.below(10**DIGITS)
         if not held_out(a, b):
             found.append(encode(sum_text(a, b, chance)))
     return found
+
+
+def stories(chance: Chance) -> List[List[int]]:
+    return [encode(story_text(chance)) for _ in range(STORIES_A_STEP)]
 
 
 def loss_of(model: Decoder, texts: List[List[int]]) -> torch.Tensor:
@@ -81,7 +84,7 @@ def train() -> Decoder:
     for step in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step)
-        losses = [loss_of(model, sums(chance)), loss_of(model, [encode(story_text(chance)) for _ in range(STORIES_A_STEP)])]
+        losses = [loss_of(model, texts) for texts in (sums(chance), stories(chance))]
         optimizer.zero_grad(set_to_none=True)
         (losses[0] + losses[1]).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
