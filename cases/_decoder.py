@@ -59,7 +59,7 @@ CONTEXT = 320
 """Longest sequence, padding included."""
 
 WEIGHTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_weights.pt")
-WEIGHTS_SHA256 = "54be4804423bd65512b3a68ae64b74da6aaa0143ef1c5620711b70d2d7bfa5ba"
+WEIGHTS_SHA256 = "5c42ac3c6f9283edf8dc133c3b1879bd51330b25416b3372ec1cc6905bd54e18"
 EPS = 1e-5
 
 COMPUTED_IN = {

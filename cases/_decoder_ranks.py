@@ -26,6 +26,10 @@ START = "fork" if sys.platform.startswith("linux") else "spawn"
 _WAIT = datetime.timedelta(seconds=60)
 _LEAVE_S = 10.0
 
+# On older releases (seen on 2.4.1) the end of a group waits, holding the interpreter's lock, for gloo's threads, and one
+# that lets go of a tensor which Python has dropped already waits for that lock: for ever. So Python drops none before.
+_exchanged: List[torch.Tensor] = []
+
 
 class RanksDifferError(AssertionError):
     """The processes hold the same sums but chose different tokens."""
@@ -88,10 +92,12 @@ def _greedy_as(rank: int, folder: str, prompts: Sequence[Sequence[int]], dtype: 
         return greedy(model, prompts, dtype=COMPUTED_IN.get(dtype, torch.float64), **options)
     finally:
         distributed.destroy_process_group()
+        _exchanged.clear()
 
 
 def _summed(part: torch.Tensor) -> torch.Tensor:
     """Over the processes, rounded to the type of the parts."""
     total = part.contiguous()
+    _exchanged.append(total)
     distributed.all_reduce(total)
     return total
