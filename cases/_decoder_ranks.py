@@ -26,8 +26,8 @@ START = "fork" if sys.platform.startswith("linux") else "spawn"
 _WAIT = datetime.timedelta(seconds=60)
 _LEAVE_S = 10.0
 
-# On older releases (seen on 2.4.1) the end of a group waits, holding the interpreter's lock, for gloo's threads, and one
-# that lets go of a tensor which Python has dropped already waits for that lock: for ever. So Python drops none before.
+# On older releases (seen on 2.4.1) the end of a group holds the interpreter's lock while it waits for gloo's threads; a
+# thread that lets go of a tensor which Python has dropped already waits for that lock: for ever. So none is dropped.
 _exchanged: List[torch.Tensor] = []
 
 
