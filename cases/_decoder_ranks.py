@@ -43,7 +43,7 @@ def greedy_in_two(prompts: Sequence[Sequence[int]], *, dtype: str, **options: An
 
     Raises:
         RanksDifferError: The two did not choose the same tokens.
-        RuntimeError: The other process has failed; its error is on stderr.
+        RuntimeError: The other process has failed or hangs; its error is on stderr.
     """
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _second(folder, prompts, dtype, options) as second:
         answers = _greedy_as(0, folder, prompts, dtype, options)
@@ -53,8 +53,10 @@ def greedy_in_two(prompts: Sequence[Sequence[int]], *, dtype: str, **options: An
 
 
 def _received(second: Connection) -> List[List[int]]:
+    if not second.poll(_WAIT.total_seconds()):
+        raise RuntimeError(f"the second process gave no answer for {_WAIT.total_seconds():g} s")
     try:
-        outputs: List[List[int]] = second.recv() if second.poll(_WAIT.total_seconds()) else []
+        outputs: List[List[int]] = second.recv()
     except EOFError:
         raise RuntimeError("the second process ended without an answer") from None
     return outputs
