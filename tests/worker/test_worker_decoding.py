@@ -26,14 +26,14 @@ def test_threads_and_processes_are_the_case_s_own_in_forks_and_in_fresh_processe
     found = set()
     for isolation in Isolation:
         for case, parameters in (
-            ("one_process", {"dtype": "float32", "batch": 32, "threads": 2, "padding": 23}),
+            ("two_threads", {"dtype": "float32", "batch": 32, "padding": 23}),
             ("two_processes", TWO),
         ):
             facts = worker.run(
                 CellRequest(CASES, "case", case, parameters=parameters, isolation=isolation, timeout_s=180.0, seed=1)
             )
             assert (facts["outcome"], facts["wrong_elements"]) == ("returned", 0), facts
-            assert facts["threads"] == parameters.get("threads", 1)
+            assert facts["threads"] == (2 if case == "two_threads" else 1)
             found.add(json.loads(str(facts["measurements"]))["tokens"])
     assert len(found) == 1
 

@@ -137,7 +137,7 @@ def measured(name, **parameters):
 
 
 def rule_a_cell_records_its_facts():
-    facts = measured("one_process", dtype="bfloat16", batch=8, threads=1, padding=23)
+    facts = measured("one_thread", dtype="bfloat16", batch=8, padding=23)
     assert {name: facts[name] for name in ("dtype", "batch", "threads", "padding", "processes", "questions")} == {
         "dtype": "bfloat16",
         "batch": 8,
@@ -159,7 +159,7 @@ def rule_a_cell_records_its_facts():
 
 
 def rule_the_reference_configuration_does_not_differ_from_itself():
-    facts = measured("one_process", dtype="bfloat16", batch=1, threads=1, padding=0)
+    facts = measured("one_thread", dtype="bfloat16", batch=1, padding=0)
     assert facts["div_index"] == facts["top1_probability"] == [None] * 32
 
 
