@@ -99,7 +99,7 @@ def test_every_axis_is_there_and_each_precision_has_its_reference_configuration(
     assert len(names) == len(found.instances) <= 60
     for dtype in ("bfloat16", "float16", "float32", "layercast"):
         assert f"one_thread[dtype={dtype},batch=1,padding=0]" in names
-        assert f"two_threads[dtype={dtype},batch=8,padding=23]" in names
+        assert f"two_threads[dtype={dtype},batch=32,padding=23]" in names
         assert f"two_processes[dtype={dtype},batch=32]" in names
     assert {instance.name.partition("[")[0] for instance in found.instances} == {
         "one_thread",
