@@ -213,8 +213,9 @@ def _turn_tables() -> Tuple[torch.Tensor, torch.Tensor]:
 
 
 def masked(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Zero where ``seen`` is true, elsewhere the lowest number of the type: a row that sees nothing stays finite."""
-    return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+    """Zero where ``seen`` is true, elsewhere half of the type's lowest number, which a score added to it cannot push to
+    infinity: a row that sees nothing stays finite."""
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min / 2)
 
 
 def causal(length: int, pads: Optional[torch.Tensor] = None) -> torch.Tensor:

@@ -96,15 +96,16 @@ def _at(path, place):
 
 
 def _check_logits(logits, expected):
-    """Normwise, by the theorem of ``bisect_torch.numerics.tolerance``: 8 sqrt(n) u for n roundings one after another.
+    """Normwise, by the theorem of ``bisect_torch.numerics.tolerance``: c sqrt(n) u for n roundings one after another.
 
     A 16-bit model rounds every result of an operator, about 12 on the way through a block, and sums in float32; the
-    sums of a float32 model round at every term.
+    sums of a float32 model round at every term. For the few roundings of a 16-bit model c is 4, not 8: errors of 0.017
+    (2.14.0) and 0.035 (2.4.1) of the largest logit were measured in bfloat16, the bound is 0.083.
     """
     if logits.dtype == torch.float32:
         longest = LAYERS * (3 * WIDTH + HIDDEN + LIMIT) + WIDTH
         check(logits, expected, k=longest)
     else:
         roundings = 12 * LAYERS + 4
-        bound = 8.0 * math.sqrt(roundings) * torch.finfo(logits.dtype).eps / 2
+        bound = 4.0 * math.sqrt(roundings) * torch.finfo(logits.dtype).eps / 2
         check(logits, expected, rtol=0.0, atol=bound * float(expected.abs().max()))
