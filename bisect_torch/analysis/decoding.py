@@ -91,6 +91,24 @@ def axis_change(of: Sweep, dtype: str, axis: str) -> Change:
     return Change(len(found) + equal, open_ones, tuple(found))
 
 
+def precision_change(of: Sweep, dtype: str, other: str) -> Change:
+    """Whether two precisions give other outputs: one comparison for each build and configuration that both have."""
+    found: list[Difference] = []
+    equal = open_ones = 0
+    for each in of.of(dtype):
+        pair = (each, each._replace(dtype=other))
+        for build in of.builds if pair[1] in of.configurations else ():
+            known = [of.cells[one, build] for one in pair if (one, build) in of.cells]
+            tokens = divergences([one.outputs for one in known])
+            if len(known) < len(pair):
+                open_ones += 1
+            elif tokens:
+                found.append(Difference(tokens, build, pair))
+            else:
+                equal += 1
+    return Change(len(found) + equal, open_ones, tuple(found))
+
+
 def repeat_change(of: Sweep, dtype: str) -> Change:
     """Whether the same cell gives other outputs in another process; only cells that ran in several are compared."""
     places = [place for place in of.repeated if place[0].dtype == dtype]

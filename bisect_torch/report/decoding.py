@@ -13,6 +13,7 @@ from bisect_torch.analysis.decoding import (
     axis_change,
     over_configurations,
     over_releases,
+    precision_change,
     release_changes,
     repeat_change,
 )
@@ -38,6 +39,7 @@ class Precision:
         axes: By name in :data:`~bisect_torch.analysis.decoding_sweep.AXES`.
         by_build: Measures over the configurations.
         by_configuration: Measures over the releases, in the order of the configurations.
+        beside_float32: Against the same configurations in float32.
     """
 
     dtype: str
@@ -46,6 +48,7 @@ class Precision:
     again: Change
     by_build: dict[str, Measures]
     by_configuration: tuple[Measures, ...]
+    beside_float32: Change
 
     @property
     def name(self) -> str:
@@ -86,6 +89,7 @@ def _precision(found: Sweep, dtype: str, releases: Sequence[str]) -> Precision:
         repeat_change(found, dtype),
         over_configurations(found, dtype),
         tuple(over_releases(found, dtype, releases).values()),
+        precision_change(found, dtype, "float32"),
     )
 
 
@@ -292,6 +296,11 @@ def _cure(precisions: Sequence[Precision]) -> Iterable[str]:
         yield f"LayerCast: no output is seen to change, but comparisons are open for {listed(undecided, most=9)}."
     else:
         yield f"LayerCast stops it: none of its outputs changes by {listed(sorted(suffering), most=9, last='or')}."
+    beside = cure.beside_float32
+    if beside.compared:
+        equal = beside.compared - beside.changed
+        left = f"; {beside.open} could not be compared" if beside.open else ""
+        yield f"LayerCast gives the same outputs as float32 in {equal:,} of {plural(beside.compared, 'cell')}{left}."
 
 
 def _missing(of: Sweep) -> Iterable[str]:
