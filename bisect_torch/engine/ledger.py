@@ -59,6 +59,7 @@ class Ledger:
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
+        self._numerics = environments.numerics_digest()
         self._file_names = _display_names([item.file.path for item in request.discovered], request.working_directory)
 
     def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
@@ -121,6 +122,7 @@ class Ledger:
             threads=self._request.threads,
             thorough=self._request.thorough,
             guard=self._request.guard,
+            numerics=self._numerics,
         )
 
     def _timeout_s(self, run: CellRun) -> float:

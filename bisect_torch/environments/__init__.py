@@ -7,7 +7,7 @@ from bisect_torch.environments.install import ensure, list_environments, probe_i
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
-from bisect_torch.environments.staged import staged_package
+from bisect_torch.environments.staged import numerics_digest, staged_package
 from bisect_torch.environments.store import Store
 from bisect_torch.environments.variables import clean_environment_variables
 
@@ -24,6 +24,7 @@ __all__ = [
     "clean_environment_variables",
     "ensure",
     "list_environments",
+    "numerics_digest",
     "plan_environments",
     "probe_interpreter",
     "redact",

@@ -33,6 +33,16 @@ def staged_package(store: Store) -> Path:
     return target
 
 
+def numerics_digest() -> str:
+    """SHA-256 (hex) over the torch code that case files may use."""
+    digest = hashlib.sha256()
+    for relative, content in _sources().items():
+        if relative.startswith("numerics" + os.sep):
+            digest.update(f"{relative}\0{len(content)}\0".encode())
+            digest.update(content)
+    return digest.hexdigest()
+
+
 def _make(sources: dict[str, bytes], made: Path, home: Path) -> None:
     try:
         for relative, content in sources.items():

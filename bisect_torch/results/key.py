@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from bisect_torch.model import Build, Environment, Instance
+from bisect_torch.model import Build, CaseKind, Environment, Instance
 from bisect_torch.results.schema import SAME_FACTS_SINCE
 
 
@@ -22,6 +22,7 @@ def cell_key(
     threads: int | None = None,
     thorough: bool = False,
     guard: str | None = None,
+    numerics: str | None = None,
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -40,6 +41,8 @@ def cell_key(
         threads: Threads that torch is given; None for its own choice.
         thorough: Counts only when it is set, so that it did not change the keys of what was known before it existed.
         guard: The guard that is on in every cell, as ``mps:4294967296``; None for none. As above.
+        numerics: Hash of the tool's torch code (comparison, inputs, fault models, LayerCast). It counts for case files,
+            which may use it; scripts and commands do not see it.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
@@ -63,6 +66,7 @@ def cell_key(
         "machine": machine,
         **({"thorough": True} if thorough else {}),
         **({"guard": guard} if guard else {}),
+        **({"numerics": numerics} if numerics and file.kind is CaseKind.CASE else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

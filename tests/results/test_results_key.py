@@ -58,6 +58,7 @@ def environment(**changes: object) -> Environment:
 
 DIFFERENT = {
     "guard": {"guard": "mps:4294967296"},
+    "torch code of the tool": {"numerics": "hash"},
     "version": {"build": dataclasses.replace(BUILD, version="2.9.0")},
     "name": {"build": dataclasses.replace(BUILD, name="/usr/bin/python")},
     "kind of build": {"build": dataclasses.replace(BUILD, kind=BuildKind.LOCAL)},
@@ -126,3 +127,9 @@ def test_a_command_counts_its_working_directory() -> None:
 def test_a_key_of_this_version_is_never_computed_otherwise() -> None:
     """Else every result on every disk would be run again."""
     assert key() == "392782a5e17c9d8d94f7cd71831179a3c4043985140945d1ea93de6b590c1b3d"
+
+
+def test_the_torch_code_of_the_tool_counts_for_case_files_only() -> None:
+    script = file(kind=CaseKind.SCRIPT)
+    assert key(instance=script, numerics="hash") == key(instance=script)
+    assert key(numerics="hash") != key(numerics="another")
