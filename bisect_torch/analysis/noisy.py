@@ -84,7 +84,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds. Measured on two cores: a small case in a fork, importing torch from bytecode, an install from a cache."""
+    """Seconds. Measured on two cores: a small case in a fork, importing torch from bytecode, a cached install."""
 
     repeat_s: float = 0.02
     process_s: float = 2.0
@@ -196,7 +196,7 @@ class Belief:
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
-        """Posterior probability that build ``k`` is the first with the bug, for ``k`` from 0 to the number of builds."""
+        """Posterior probability that build ``k`` is the first with the bug, for ``k`` from 0 to their number."""
         return tuple(sum(row) for row in self.weights)
 
     def after(self, trial: Trial) -> Belief:
