@@ -115,12 +115,14 @@ class Next:
     """Start one worker process on build ``place`` and run the case ``repeats`` times in it.
 
     Args:
-        information: Expected information about the boundary, in nats, of the plan that this is the first process of.
-        seconds: What that plan costs.
+        processes: How many like it the plan has that this is the first of: so many may run at the same time.
+        information: Expected information about the boundary, in nats, of that plan.
+        seconds: What it costs.
     """
 
     place: int
     repeats: int
+    processes: int
     information: float
     seconds: float
 
@@ -256,7 +258,7 @@ def next_trial(
             seconds = costs.of(processes, repeats, present=place in present)
             rate = information / seconds
             if best is None or rate > best[0]:
-                best = rate, Next(place, repeats, information, seconds)
+                best = rate, Next(place, repeats, processes, information, seconds)
     return None if best is None else best[1]
 
 
