@@ -29,7 +29,7 @@ examples:
   bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0     which release broke it
   bisect-torch bisect repro.py --bad 2.9.0                  walk back from there to one that is good
   bisect-torch bisect repro.py --bad 2.9.0 --find-fix       walk on from there to one that is good
-  bisect-torch bisect cases.py::bmm[batch=65552] --good 2.6.0 --bad 2.9.0
+  bisect-torch bisect "cases.py::bmm[batch=65552]" --good 2.6.0 --bad 2.9.0
   bisect-torch bisect cases.py -k bmm --good 2.6.0 --bad 2.9.0
   bisect-torch bisect flaky.py --good 2.6.0 --bad 2.9.0 --flaky
   bisect-torch bisect --good 2.6.0 --bad 2.9.0 -- python train.py --steps 3
@@ -190,9 +190,7 @@ def _take_case(args: argparse.Namespace) -> str | None:
     if args.case is not None and words:
         raise UsageError(f"both {args.case} and a command are named", hint="bisect takes one of the two")
     if args.case is None and not words:
-        raise UsageError(
-            "what is to be searched is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0"
-        )
+        raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
     path, found, name = (args.case or "").partition("::")
     if found and not name:
         raise UsageError(f"{args.case}: no case is named after ::")

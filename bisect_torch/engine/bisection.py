@@ -7,6 +7,7 @@ a later ``run`` of the whole range has the builds of the search already.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -266,10 +267,16 @@ class Bisection:
         points = tuple(
             point or self._unjudged.get((key, name)) for name, point in zip(series.builds, series.points, strict=True)
         )
-        series = Series(*key, builds=series.builds, points=points)
-        end = step(self._question, self._readings(series))
+        end = step(self._question, self._readings(Series(*key, builds=series.builds, points=points)))
         finished = end if isinstance(end, Finished) else Finished(())
-        return Row(series, finished, self._weighed.get(key))
+        weighed = self._weighed.get(key)
+        if weighed is not None:
+            # A build that was bad in all of its few runs is no end of a transition either: the posterior decides.
+            points = tuple(
+                dataclasses.replace(point, flaky=True) if point and point.judgement.verdict.bad else point
+                for point in points
+            )
+        return Row(Series(*key, builds=series.builds, points=points), finished, weighed)
 
     # --- probes -----------------------------------------------------------------------------------------------
 

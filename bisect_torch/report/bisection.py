@@ -71,7 +71,7 @@ def _event_words(event: BisectEvent) -> str:
     if isinstance(event, events.Confirming):
         return f"confirming, {plural(event.repeats, 'more run')}: {clean(event.reason)}"
     if isinstance(event, Weighs):
-        top = event.weighed.boundaries[0] if event.weighed.boundaries else None
+        top = event.weighed.boundaries[0] if event.weighed.boundaries and event.weighed.processes else None
         so_far = f"likeliest so far {_pair(top)} with {top.confidence:.2f}; " if top else ""
         return (
             f"{so_far}{clean(event.build)} next, in {plural(event.processes, 'further process', 'further processes')}"
