@@ -17,7 +17,7 @@ from bisect_torch.errors import UsageError
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
-    from bisect_torch.engine.bisection import BisectRequest, BisectResult
+    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.interruption import Interruption
     from bisect_torch.model import Build
@@ -156,8 +156,8 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     Raises:
         BisectTorchError: A file, a case, an end of the range or an option cannot be used.
     """
-    from bisect_torch.analysis.search import Question
-    from bisect_torch.engine.bisection import BisectRequest
+    from bisect_torch.analysis.question import Question
+    from bisect_torch.engine.bisect_request import BisectRequest
 
     only = _take_case(args)
     discovered = discover(args)

@@ -10,180 +10,32 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from bisect_torch import analysis
-from bisect_torch.analysis.noisy import CONFIDENCE
-from bisect_torch.analysis.search import (
-    Finished,
-    Probe,
-    Question,
-    Reading,
-    RemarkKind,
-    State,
-    ahead,
-    reading_of,
-    step,
-)
+from bisect_torch.analysis.question import Finished, Probe, Reading, Readings, RemarkKind, State, reading_of
+from bisect_torch.analysis.search import ahead, step
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
-from bisect_torch.engine import events
 from bisect_torch.engine.ahead import InstallAhead
+from bisect_torch.engine.bisect_request import (
+    BisectObserver,
+    BisectRequest,
+    BisectResult,
+    Judged,
+    Judging,
+    Repeating,
+    Row,
+    RowKey,
+    Weighed,
+    Weighs,
+)
 from bisect_torch.engine.probing import Memory, Probing, Watch, narrowed, remembered, with_environments
-from bisect_torch.engine.request import RunRequest
-from bisect_torch.engine.run import CONFIRMING_S
-from bisect_torch.engine.weighing import PROCESS_S, Weighed, Weighing
+from bisect_torch.engine.weighing import PROCESS_S, Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Environment, Instance, Observation, Point, Series, Transition
+from bisect_torch.model import Instance, Point, Series
 
 INSTALL_S = 45.0
 """For one environment, where the plan does not tell: most of it the download of torch."""
-
-RowKey = tuple[str, str, str]
-"""Case file, instance, device."""
-
-Readings = Mapping[str, Reading]
-
-
-@dataclass(frozen=True)
-class BisectRequest:
-    """What a search is asked for.
-
-    Args:
-        run: Files, options and results file, with every build that the search may judge.
-        question: The ends. Its builds are those of ``run``.
-        only: Name of a case, or of an instance with its parameters; None for all that ``run`` selects.
-        confidence: Posterior probability at which the boundary of a flaky case is named.
-        flaky: The bug shows only sometimes: no single answer is believed from the beginning.
-        flaky_budget_s: Seconds that the runs of flaky cases may take together, besides installing.
-        ahead: How many environments are made ahead of the search.
-    """
-
-    run: RunRequest
-    question: Question
-    only: str | None = None
-    confidence: float = CONFIDENCE
-    flaky: bool = False
-    flaky_budget_s: float = CONFIRMING_S
-    ahead: int = 0
-
-    def wanted(self, instance: Instance) -> bool:
-        """Whether an instance is one of the rows."""
-        return self.only is None or self.only in (instance.name, instance.case.name)
-
-
-@dataclass(frozen=True)
-class Row:
-    """What was found about one instance on one device.
-
-    Args:
-        series: Over all builds of the question; None where a build was not judged.
-        finished: The search's end; for a flaky row what it would be without the flaky builds.
-        weighed: For a row whose repeats differ: the boundaries by their probabilities.
-    """
-
-    series: Series
-    finished: Finished
-    weighed: Weighed | None = None
-
-
-@dataclass(frozen=True)
-class BisectResult:
-    """What a search found.
-
-    Args:
-        rows: One for each instance and device.
-        judged: Builds that were judged now, in the order of the search.
-        known: Builds that were known from earlier runs and of use.
-        made: Environments that had to be made for that.
-        ahead: Environments that were made ahead of the search, and that it may not have come to.
-    """
-
-    rows: tuple[Row, ...]
-    environments: Mapping[str, Environment]
-    observations: tuple[Observation, ...]
-    judged: tuple[str, ...]
-    known: tuple[str, ...]
-    made: tuple[str, ...]
-    ahead: tuple[str, ...]
-    interrupted: bool
-    seconds: float
-
-    @property
-    def transitions(self) -> tuple[Transition, ...]:
-        return tuple(found for row in self.rows for found in analysis.transitions(row.series))
-
-    @property
-    def exit_code(self) -> int:
-        """0: good at the newer end; 1: bad or flaky there; 3: it could not be judged; 130: interrupted."""
-        if self.interrupted:
-            return 130
-        codes = [_exit_code(row) for row in self.rows]
-        return 1 if 1 in codes else 3 if 3 in codes or not codes else 0
-
-
-def _exit_code(row: Row) -> int:
-    if row.weighed is not None:
-        return row.weighed.exit_code
-    searched = row.finished.searched
-    if searched is None:
-        return 3
-    newest = row.series.points[row.series.builds.index(searched[1])]
-    if newest is not None and newest.judgement.verdict.bad:
-        return 1
-    unjudged = {remark.build for remark in row.finished.remarks if remark.kind is RemarkKind.END_NOT_JUDGED}
-    newer_builds = row.series.builds[row.series.builds.index(searched[1]) + 1 :]
-    return 3 if unjudged & set(newer_builds) else 0
-
-
-@dataclass(frozen=True)
-class Judging:
-    """The search is about to judge builds.
-
-    Args:
-        older: Name and signature of the judged build below, where the search is between two.
-        newer: The one above.
-        at_most: Builds to judge until the end, these included, when all goes as usual.
-        installs: How many environments that takes at most.
-        seconds: A guess at how long.
-    """
-
-    builds: tuple[str, ...]
-    older: tuple[str, str] | None
-    newer: tuple[str, str] | None
-    at_most: int
-    installs: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A build was judged: signature (or what it could not be judged for) to number of rows."""
-
-    build: str
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Repeating:
-    """Builds are run again in further processes, since the ends are not as they were said to be."""
-
-    builds: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Weighs:
-    """A flaky row: what is held likeliest so far, and what runs next."""
-
-    instance: str
-    weighed: Weighed
-    build: str
-    processes: int
-
-
-BisectEvent = events.Event | Judging | Judged | Repeating | Weighs
-BisectObserver = Callable[[BisectEvent], None]
 
 
 class Bisection:
@@ -334,7 +186,7 @@ class Bisection:
             self._tell(Judged(name, counts))
 
     def _execute(
-        self, builds: Sequence[str], rows: set[RowKey] | None, *, repeats: int = 1, confirm: bool = False
+        self, builds: Sequence[str], rows: set[RowKey] | None, *, repeats: int = 1, confirm: bool = False, each: int = 1
     ) -> None:
         """Run builds and take in what came out.
 
@@ -346,12 +198,17 @@ class Bisection:
         def wanted(instance: Instance) -> bool:
             return self._request.wanted(instance) and (names is None or instance.name in names)
 
+        request = narrowed(self._run, builds, repeats=repeats)
+        if rows is not None:
+            named = {device for _, _, device in rows}
+            request = dataclasses.replace(request, devices=tuple(each for each in request.devices if each in named))
         run = Probing(
-            narrowed(self._run, builds, repeats=repeats),
+            request,
             self._watch,
             self._interruption,
             wanted=wanted,
             confirm=confirm,
+            each=each,
         )
         result = run.execute()
         self._interrupted = self._interrupted or result.interrupted
@@ -406,8 +263,8 @@ class Bisection:
             self._weighed[key] = weighed
             if wish is None:
                 break
-            self._tell(Weighs(key[1], weighed, wish.build, wish.processes))
-            self._execute((wish.build,), {key}, repeats=wish.repeats)
+            self._tell(Weighs(key[1], weighed, wish.build, wish.processes, wish.each))
+            self._execute((wish.build,), {key}, repeats=wish.repeats, each=wish.each)
 
 
 def key_of(series: Series) -> RowKey:

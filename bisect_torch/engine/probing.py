@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from bisect_torch import environments
 from bisect_torch.engine import events
+from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import Run
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Environment, Instance, Observation, Series
+from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
 
 Wanted = Callable[[Instance], bool]
 
@@ -31,6 +32,8 @@ class Probing(Run):
     Args:
         wanted: Whether an instance is one of the rows.
         confirm: Run the ends of transitions, and the first and last build, in further processes.
+        each: Repeats of a cell that one worker process runs, of cells that are forked. A run gives each repeat a
+            process of its own; a search for a flaky bug reckons with repeats that depend on each other.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class Probing(Run):
         *,
         wanted: Wanted,
         confirm: bool = False,
+        each: int = 1,
     ) -> None:
         super().__init__(request, observer, interruption)
+        self._each = each
         self._row_wanted = wanted
         self._confirm = confirm
 
@@ -56,6 +61,17 @@ class Probing(Run):
             return False
         self._distrust_changed_environments()
         return True
+
+    def _submit(self, runs: list[CellRun]) -> None:
+        if self._each == 1 or any(run.isolation is Isolation.PROCESS for run in runs):
+            super()._submit(runs)
+            return
+        self._pending += len(runs)
+        for cell in dict.fromkeys(run.place for run in runs):
+            repeats = [run for run in runs if run.place == cell]
+            environment = self._environments[repeats[0].build.name]
+            for start in range(0, len(repeats), self._each):
+                self._executor.submit(Task(environment, tuple(repeats[start : start + self._each]), forked=True))
 
     def remember(self) -> Memory:
         """What earlier runs saw, as far as the rows are known. Instead of :meth:`execute`."""

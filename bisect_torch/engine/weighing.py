@@ -6,17 +6,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bisect_torch.analysis.judge import judge
-from bisect_torch.analysis.noisy import Belief, Costs, Named, Prior, Trial, next_trial
-from bisect_torch.analysis.search import Question
+from bisect_torch.analysis.noisy import REPEATS_PLANNED, Belief, Costs, Named, Prior, Trial, next_trial
+from bisect_torch.analysis.question import Question
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
-from bisect_torch.model import Boundary, Observation, Point
-
-if TYPE_CHECKING:
-    from bisect_torch.engine.bisection import BisectRequest, RowKey
-    from bisect_torch.engine.probing import Memory
+from bisect_torch.engine.bisect_request import SHOWN_FROM, BisectRequest, RowKey, Weighed
+from bisect_torch.engine.probing import Memory
+from bisect_torch.model import Boundary, Isolation, Observation, Point
 
 NO_BOUNDARY = 0.1
 """Prior probability that a flaky case has no boundary in the range: the end named good may only have been lucky."""
@@ -24,58 +21,14 @@ NO_BOUNDARY = 0.1
 PROCESS_S = 2.85
 """Of a worker process besides the case: importing torch (2 s) and leaving (0.85 s), measured."""
 
-SHOWN_FROM = 0.01
-"""Boundaries below this probability are not listed."""
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """A flaky row's boundaries.
-
-    Args:
-        boundaries: The likeliest first, those above :data:`SHOWN_FROM`. The older build stands first in each.
-        fixed: The older builds have the bug.
-        everywhere: Probability that every build of the range has it.
-        nowhere: Probability that none has, and what was seen were false alarms.
-        shows: Expected probability that a run on a build with the bug shows it.
-        confidence: What was asked for.
-        counts: Build to runs that showed the bug and runs in all.
-        processes: Worker processes that this rests on.
-        seconds: What the runs took.
-        stopped: Why it ended below the confidence; empty where it did not.
-    """
-
-    boundaries: tuple[Boundary, ...]
-    fixed: bool
-    everywhere: float
-    nowhere: float
-    shows: float
-    confidence: float
-    counts: Mapping[str, tuple[int, int]]
-    processes: int
-    seconds: float
-    stopped: str = ""
-
-    @property
-    def named(self) -> Boundary | None:
-        """The boundary, where it is as sure as asked for."""
-        first = self.boundaries[0] if self.boundaries else None
-        return first if first is not None and first.confidence >= self.confidence else None
-
-    @property
-    def exit_code(self) -> int:
-        """0: the newest build does not have it; 1: it has; 3: not known."""
-        if self.everywhere >= self.confidence or (self.named and not self.fixed):
-            return 1
-        return 0 if self.nowhere >= self.confidence or self.named else 3
-
 
 @dataclass(frozen=True)
 class Wish:
-    """What to run: so many processes on a build; ``repeats`` is what makes a run do just that."""
+    """What to run: so many processes on a build, ``each`` repeats in each; ``repeats`` makes a run do just that."""
 
     build: str
     processes: int
+    each: int
     repeats: int
 
 
@@ -120,11 +73,12 @@ class Weighing:
             present={place for place, name in enumerate(order) if name in present},
             costs=self._costs(cells),
             closed=closed_places,
-            most_repeats=1,  # repeat i runs in worker process i, so that repeats are independent
+            most_repeats=REPEATS_PLANNED[-1] if _forked(cells) else 1,
         )
         if chosen is None:
             return _stopped(weighed, "no further run would tell more"), None
-        return weighed, self._wish(order[chosen.place], min(chosen.processes, self._request.run.jobs), cells)
+        processes = min(chosen.processes, self._request.run.jobs)
+        return weighed, self._wish(order[chosen.place], processes, cells, chosen.repeats)
 
     # --- evidence ---------------------------------------------------------------------------------------------
 
@@ -238,15 +192,15 @@ class Weighing:
             between.reverse()
         return Boundary(ends[0], ends[1], tuple((name, closed[name]) for name in between), named.probability)
 
-    def _wish(self, build: str, processes: int, cells: Mapping[str, list[Observation]]) -> Wish:
+    def _wish(self, build: str, processes: int, cells: Mapping[str, list[Observation]], in_each: int = 1) -> Wish:
         """So many repeats that are not known yet."""
         taken = {each.repeat for each in cells.get(build, [])}
-        repeats, left = 0, processes
+        repeats, left = 0, processes * in_each
         while left:
             left -= repeats not in taken
             repeats += 1
         self._asked = build, len(cells.get(build, []))
-        return Wish(build, processes, repeats)
+        return Wish(build, processes, in_each, repeats)
 
 
 def _stopped(weighed: Weighed, why: str) -> Weighed:
@@ -263,6 +217,11 @@ def _workers(runs: list[Observation]) -> dict[str | None, list[Observation]]:
     for each in runs:
         found[each.worker].append(each)
     return found
+
+
+def _forked(cells: Mapping[str, list[Observation]]) -> bool:
+    """Whether a worker process can run the case again and again."""
+    return any(each.isolation == Isolation.FORK.value for runs in cells.values() for each in runs)
 
 
 def _shows(observation: Observation) -> bool:

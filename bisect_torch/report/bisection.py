@@ -6,10 +6,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from bisect_torch.analysis.search import Finished, Remark, RemarkKind
+from bisect_torch.analysis.question import Finished, Remark, RemarkKind
 from bisect_torch.engine import events
-from bisect_torch.engine.bisection import BisectEvent, BisectResult, Judged, Judging, Repeating, Row, Weighs
-from bisect_torch.engine.weighing import Weighed
+from bisect_torch.engine.bisect_request import (
+    BisectEvent,
+    BisectResult,
+    Judged,
+    Judging,
+    Repeating,
+    Row,
+    Weighed,
+    Weighs,
+)
 from bisect_torch.model import Boundary, Point
 from bisect_torch.report.phrases import does
 from bisect_torch.report.text import Line, bytes_words, clean, for_encoding, listed, plural, seconds_words, wrap
@@ -73,9 +81,9 @@ def _event_words(event: BisectEvent) -> str:
     if isinstance(event, Weighs):
         top = event.weighed.boundaries[0] if event.weighed.boundaries and event.weighed.processes else None
         so_far = f"likeliest so far {_pair(top)} with {top.confidence:.2f}; " if top else ""
-        return (
-            f"{so_far}{clean(event.build)} next, in {plural(event.processes, 'further process', 'further processes')}"
-        )
+        further = plural(event.processes, "further process", "further processes")
+        repeats = f" of {event.each} repeats" if event.each > 1 else ""
+        return f"{so_far}{clean(event.build)} next, in {further}{repeats}"
     return ""
 
 

@@ -11,17 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bisect_torch.analysis.search import (
-    Finished,
-    Probe,
-    Question,
-    Reading,
-    RemarkKind,
-    State,
-    ahead,
-    reading_of,
-    step,
-)
+from bisect_torch.analysis.question import Finished, Probe, Question, Reading, RemarkKind, State, reading_of
+from bisect_torch.analysis.search import ahead, step
 from bisect_torch.analysis.series import build_series
 from bisect_torch.model import Boundary
 from tests.analysis.made import observe
