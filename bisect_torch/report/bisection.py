@@ -92,13 +92,13 @@ def _judging(event: Judging) -> str:
         older, newer = (f"{clean(name)} ({clean(signature)})" for name, signature in (event.older, event.newer))
         where = f"{_names(event.builds)}, between {older} and {newer}"
     else:
-        where = f"{' and '.join(clean(name) for name in event.builds)}"
+        where = ("both ends, " if len(event.builds) == 2 else "") + _names(event.builds)
     installs = f", {plural(event.installs, 'environment')} to make" if event.installs else ""
     return f"judging {where}: at most {plural(event.at_most, 'build')} to go{installs}, about {_about(event.seconds)}"
 
 
 def _about(seconds: float) -> str:
-    return seconds_words(max(5, round(seconds / 5) * 5)) if seconds < 60 else f"{round(seconds / 60)} min"
+    return f"{max(5, round(seconds / 5) * 5)} s" if seconds < 60 else f"{round(seconds / 60)} min"
 
 
 def _names(names: Sequence[str]) -> str:
