@@ -2,7 +2,8 @@
 
 A build before the boundary shows the bug by a false alarm at most, one behind it with some probability; neither is
 known, nor how much the repeats inside one worker process depend on each other (measured: from not at all to
-completely). All of that is a grid of hypotheses, weighed by Bayes' rule after every worker process; the build to try
+completely), nor how much that probability differs from build to build (measured on one case, on one machine: from 5 %
+to 19 %). All of that is a grid of hypotheses, weighed by Bayes' rule after every worker process; the build to try
 next is the one that is expected to tell most about the boundary per second, as in probabilistic bisection (Horstein
 1963; Waeber, Frazier and Henderson 2013, doi 10.1137/120861898), with three prices: a repeat in a process that runs, a
 new process, a new environment.
@@ -17,7 +18,6 @@ import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
@@ -61,14 +61,37 @@ class Prior:
         copies: See :class:`Hypothesis`.
         spreads: See :class:`Hypothesis`. Two models of how repeats depend on each other, since a small number of
             silent repeats means much under one of them and little under the other.
-        outside: Probability that there is no boundary in the range: every build has the bug, or none has it.
+        alike: Probability that a build with the bug shows it as often as such builds do in general.
+        near: Probability that it does so with the value of ``shows`` just below or above that instead. Else it may be
+            any of the values. Without this a few silent runs of a build that shows it seldom are taken for its absence.
+        everywhere: Probability that there is no boundary in the range since every build has the bug.
+        nowhere: Probability that none has it.
     """
 
     shows: tuple[float, ...] = (0.08, 0.13, 0.2, 0.3, 0.4, 0.55, 0.7, 0.85, 1.0)
     false_alarms: tuple[float, ...] = (0.0, 0.003, 0.012)
     copies: tuple[float, ...] = (0.0, 0.3, 0.7, 1.0)
     spreads: tuple[float, ...] = (0.2, 0.45, 0.75)
-    outside: float = 0.0
+    alike: float = 0.5
+    near: float = 0.3
+    everywhere: float = 0.0
+    nowhere: float = 0.0
+
+    @cached_property
+    def kernel(self) -> tuple[tuple[float, ...], ...]:
+        """For each value of ``shows``, as it is in general, the probability of each value on one build."""
+        size = len(self.shows)
+        if size == 1:
+            return ((1.0,),)
+        rows = []
+        for general in range(size):
+            beside = [place for place in (general - 1, general + 1) if 0 <= place < size]
+            row = [(1.0 - self.alike - self.near) / size] * size
+            row[general] += self.alike
+            for place in beside:
+                row[place] += self.near / len(beside)
+            rows.append(tuple(row))
+        return tuple(rows)
 
     @cached_property
     def grid(self) -> tuple[Hypothesis, ...]:
@@ -173,11 +196,14 @@ class Belief:
 
     Args:
         weights: For each ``k`` (the first build with the bug; the number of builds means none) the joint probability
-            with each point of the prior's grid. They add up to 1.
+            with each point of the prior's grid, whose ``shows`` is that of builds in general. They add up to 1.
+        seen: For each build, for each point of the grid, whose ``shows`` is now that of this build, the likelihood of
+            all of its trials if it has the bug. None before the first.
     """
 
     prior: Prior
     weights: tuple[tuple[float, ...], ...]
+    seen: tuple[tuple[float, ...] | None, ...]
 
     @classmethod
     def start(cls, builds: int, prior: Prior | None = None) -> Belief:
@@ -187,10 +213,10 @@ class Belief:
             builds: At least 2.
         """
         prior = prior or Prior()
-        outside, inside = prior.outside / 2, (1.0 - prior.outside) / (builds - 1)
+        inside = (1.0 - prior.everywhere - prior.nowhere) / (builds - 1)
         size = len(prior.grid)
-        sums = [outside, *[inside] * (builds - 1), outside]
-        return cls(prior, tuple((each / size,) * size for each in sums))
+        sums = [prior.everywhere, *[inside] * (builds - 1), prior.nowhere]
+        return cls(prior, tuple((each / size,) * size for each in sums), (None,) * builds)
 
     @property
     def builds(self) -> int:
@@ -204,11 +230,18 @@ class Belief:
     def after(self, trial: Trial) -> Belief:
         """With one more process taken into account."""
         good, bad = _likelihoods(self.prior, trial.repeats, trial.shown)
-        rows = [list(map(mul, row, bad if k <= trial.place else good)) for k, row in enumerate(self.weights)]
+        before = self.seen[trial.place]
+        now = bad if before is None else tuple(map(mul, before, bad))
+        told_now = _in_general(self.prior, now)
+        if before is not None:
+            told_now = list(map(_ratio, told_now, _in_general(self.prior, before)))
+        rows = [list(map(mul, row, told_now if k <= trial.place else good)) for k, row in enumerate(self.weights)]
         total = sum(map(sum, rows))
         if total <= 0.0:  # no hypothesis of the grid allows it: keep what was believed
             return self
-        return Belief(self.prior, tuple(tuple(each / total for each in row) for row in rows))
+        scale = max(now) or 1.0  # only ratios count: many trials must not run out of small numbers
+        seen = (*self.seen[: trial.place], tuple(each / scale for each in now), *self.seen[trial.place + 1 :])
+        return Belief(self.prior, tuple(tuple(each / total for each in row) for row in rows), seen)
 
     def boundaries(self, closed: Container[int] = ()) -> list[Named]:
         """Every boundary, the likeliest first.
@@ -249,10 +282,10 @@ def next_trial(
         most_repeats: In one process; 1 where a process cannot run the case twice, as with scripts.
     """
     costs = costs or Costs()
+    outlook = _Outlook(belief)
     best: tuple[float, Next] | None = None
     for processes, repeats in _plans(most_repeats):
-        told = _information(belief, processes, repeats)
-        for place, information in enumerate(told):
+        for place, information in enumerate(outlook.information(processes, repeats)):
             if place in closed or information < 1e-12:
                 continue
             seconds = costs.of(processes, repeats, present=place in present)
@@ -275,26 +308,61 @@ def _silent(prior: Prior, processes: int, repeats: int) -> tuple[tuple[float, ..
     return tuple(each**processes for each in good), tuple(each**processes for each in bad)
 
 
-def _information(belief: Belief, processes: int, repeats: int) -> list[float]:
-    """Mutual information, in nats, of the boundary and of whether the bug shows at all, for each build."""
-    good, bad = _silent(belief.prior, processes, repeats)
-    positions = belief.positions
-    # What is next to impossible is left out: after a few processes that is most.
-    weights = [row if position > _NEGLIGIBLE else () for row, position in zip(belief.weights, positions, strict=True)]
-    silent_good = [sum(map(mul, row, good)) for row in weights]
-    silent_bad = [sum(map(mul, row, bad)) for row in weights]
-    # Build ``place`` has the bug where k <= place. Running sums over k make it one pass.
-    given_bad = list(accumulate(map(_noise, silent_bad, positions)))
-    given_good = _from_behind(list(map(_noise, silent_good, positions)))
-    sum_bad, sum_good = list(accumulate(silent_bad)), _from_behind(silent_good)
-    return [
-        max(0.0, _entropy(sum_bad[place] + sum_good[place + 1]) - given_bad[place] - given_good[place + 1])
-        for place in range(belief.builds)
+def _in_general(prior: Prior, on_build: Sequence[float]) -> list[float]:
+    """From likelihoods by what one build shows to likelihoods by what builds show in general."""
+    rest = len(on_build) // len(prior.shows)
+    parts = [on_build[start : start + rest] for start in range(0, len(on_build), rest)]
+    return [sum(map(mul, row, column)) for row in prior.kernel for column in zip(*parts, strict=True)]
+
+
+def _on_build(prior: Prior, general: Sequence[float], seen: Sequence[float] | None) -> list[float]:
+    """From probabilities by what builds show in general to those by what one build shows, given its trials."""
+    if seen is not None:
+        general = list(map(_ratio, general, _in_general(prior, seen)))
+    rest = len(general) // len(prior.shows)
+    parts = [general[start : start + rest] for start in range(0, len(general), rest)]
+    spread = [
+        sum(map(mul, row, column)) for row in zip(*prior.kernel, strict=True) for column in zip(*parts, strict=True)
     ]
+    return spread if seen is None else list(map(mul, spread, seen))
 
 
-def _from_behind(values: Sequence[float]) -> list[float]:
-    return list(accumulate(reversed(values)))[::-1]
+class _Outlook:
+    """What a belief expects of each build, made once for all plans."""
+
+    def __init__(self, belief: Belief) -> None:
+        self.builds = belief.builds
+        self.prior = belief.prior
+        # What is next to impossible is left out: after a few processes that is most.
+        self.weights = {k: row for k, row in enumerate(belief.weights) if belief.positions[k] > _NEGLIGIBLE}
+        self.positions = {k: belief.positions[k] for k in self.weights}
+        fresh = {k: _on_build(belief.prior, row, None) for k, row in self.weights.items()}
+        self.on_bad = [
+            fresh
+            if seen is None
+            else {k: _on_build(belief.prior, row, seen) for k, row in self.weights.items() if k <= place}
+            for place, seen in enumerate(belief.seen)
+        ]
+        self.fresh = fresh
+
+    def information(self, processes: int, repeats: int) -> list[float]:
+        """Mutual information, in nats, of the boundary and of whether the bug shows at all, for each build."""
+        good, bad = _silent(self.prior, processes, repeats)
+        if_good = {k: sum(map(mul, row, good)) for k, row in self.weights.items()}
+        if_fresh = {k: sum(map(mul, row, bad)) for k, row in self.fresh.items()}
+        found = []
+        for place, rows in enumerate(self.on_bad):
+            silent = dict(if_good)
+            for k in self.weights:
+                if k <= place:  # the build has the bug
+                    silent[k] = if_fresh[k] if rows is self.fresh else sum(map(mul, rows[k], bad))
+            known = sum(_noise(silent[k], self.positions[k]) for k in self.weights)
+            found.append(max(0.0, _entropy(sum(silent.values())) - known))
+        return found
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0.0 else 0.0
 
 
 def _noise(silent: float, position: float) -> float:

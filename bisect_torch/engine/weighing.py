@@ -15,8 +15,9 @@ from bisect_torch.engine.bisect_request import SHOWN_FROM, BisectRequest, RowKey
 from bisect_torch.engine.probing import Memory
 from bisect_torch.model import Boundary, Isolation, Observation, Point
 
-NO_BOUNDARY = 0.1
-"""Prior probability that a flaky case has no boundary in the range: the end named good may only have been lucky."""
+EVERYWHERE, NOWHERE = 0.4, 0.02
+"""Prior probabilities that a flaky case has no boundary in the range. Most cases that turn out to be flaky are so in
+every release: the end named good has only been lucky."""
 
 PROCESS_S = 2.85
 """Of a worker process besides the case: importing torch (2 s) and leaving (0.85 s), measured."""
@@ -55,15 +56,14 @@ class Weighing:
         cells = self._cells(memory)
         closed = self._closed(cells, unjudged, failed)
         spent = self._spent(memory)
-        for end in self._ends():
-            if end not in closed and len(_workers(cells.get(end, []))) < CONFIRMING_PROCESSES:
-                weighed = self._weighed(cells, closed, spent, self._order(cells))
-                return weighed, self._wish(end, CONFIRMING_PROCESSES - len(_workers(cells.get(end, []))), cells)
         order = self._order(cells)
         belief = self._belief(cells, order)
+        weighed = self._weighed(belief, cells, closed, spent, order)
+        for end in self._ends():
+            if end not in closed and len(_workers(cells.get(end, []))) < CONFIRMING_PROCESSES:
+                return weighed, self._wish(end, CONFIRMING_PROCESSES - len(_workers(cells.get(end, []))), cells)
         closed_places = {order.index(name) for name in closed}
         top = belief.boundaries(closed_places)[0]
-        weighed = self._weighed(cells, closed, spent, order)
         if top.probability >= self._request.confidence:
             return weighed, None
         if spent >= self._request.flaky_budget_s:
@@ -122,7 +122,7 @@ class Weighing:
         return sum(PROCESS_S + (each.elapsed_s or 0.0) for name, each in rows.items() if name not in self._before)
 
     def _belief(self, cells: Mapping[str, list[Observation]], order: tuple[str, ...]) -> Belief:
-        belief = Belief.start(len(order), Prior(outside=NO_BOUNDARY))
+        belief = Belief.start(len(order), Prior(everywhere=EVERYWHERE, nowhere=NOWHERE))
         for place, name in enumerate(order):
             for runs in _workers(cells.get(name, [])).values():
                 belief = belief.after(Trial(place, len(runs), sum(map(_shows, runs))))
@@ -160,9 +160,13 @@ class Weighing:
     # --- results ----------------------------------------------------------------------------------------------
 
     def _weighed(
-        self, cells: Mapping[str, list[Observation]], closed: Mapping[str, str], spent: float, order: tuple[str, ...]
+        self,
+        belief: Belief,
+        cells: Mapping[str, list[Observation]],
+        closed: Mapping[str, str],
+        spent: float,
+        order: tuple[str, ...],
     ) -> Weighed:
-        belief = self._belief(cells, order)
         named = belief.boundaries({order.index(name) for name in closed})
         outside = {each.first_with: each.probability for each in named if _is_outside(each, len(order))}
         first = next((each.first_with for each in named if each.last_without < 0), 0)

@@ -21,6 +21,7 @@ class History:
         first_bad: 0: every build has it; the number of builds: none has it.
         dependence: Of repeats in one process, from 0 (none) to 1 (full).
         drifting: Each process has a probability of its own (beta-binomial); else repeats copy what the process drew.
+        factors: For each build, by how much more often it shows the bug than ``shows`` says; empty for all alike.
     """
 
     first_bad: int
@@ -28,11 +29,13 @@ class History:
     false_alarm: float
     dependence: float
     drifting: bool
+    factors: tuple[float, ...] = ()
 
     def probability(self, place: int) -> float:
         if place < self.first_bad:
             return self.false_alarm
-        return self.shows + (1 - self.shows) * self.false_alarm
+        shows = min(1.0, self.shows * self.factors[place]) if self.factors else self.shows
+        return shows + (1 - shows) * self.false_alarm
 
     def run(self, place: int, repeats: int, rng: random.Random) -> int:
         """How many repeats of one process show the bug."""
@@ -54,18 +57,24 @@ class History:
         return math.prod(((1 - chance) * concentration + n) / (concentration + n) for n in range(repeats))
 
 
-def histories(number: int, rng: random.Random, *, outside: float = 0.0) -> list[History]:
-    """Drawn from all that the promise covers: 0.1 to 1, false alarms up to 1 %, dependence from none to full."""
+def histories(number: int, rng: random.Random, *, everywhere: float = 0.0, uneven: bool = False) -> list[History]:
+    """Drawn from all that the promise covers: 0.1 to 1, false alarms up to 1 %, dependence from none to full.
+
+    Args:
+        everywhere: Share of histories in which every build has the bug.
+        uneven: Builds with the bug show it with probabilities of their own, between half and twice as much.
+    """
     found = []
     for _ in range(number):
-        inside = rng.random() >= outside
+        inside = rng.random() >= everywhere
         found.append(
             History(
-                first_bad=rng.randrange(1, BUILDS) if inside else rng.choice((0, BUILDS)),
+                first_bad=rng.randrange(1, BUILDS) if inside else 0,
                 shows=rng.choice([tenth / 10 for tenth in range(1, 11)]),
                 false_alarm=rng.uniform(0, 0.01),
                 dependence=rng.choice((0.0, 0.25, 0.5, 0.75, 1.0)),
                 drifting=rng.random() < 0.5,
+                factors=tuple(2 ** rng.uniform(-1, 1) for _ in range(BUILDS)) if uneven else (),
             )
         )
     return found
