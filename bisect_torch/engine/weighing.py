@@ -54,7 +54,7 @@ class Weighing:
     ) -> tuple[Weighed, Wish | None]:
         """What is believed now, and what to run next; None at the end."""
         cells = self._cells(memory)
-        closed = self._closed(cells, unjudged, failed)
+        closed = self._closed(cells, unjudged, {**self._absent(memory), **failed})
         spent = self._spent(memory)
         order = self._order(cells)
         belief = self._belief(cells, order)
@@ -92,6 +92,14 @@ class Weighing:
                     cells[each.build_name].append(each)
         return cells
 
+    def _absent(self, memory: Memory) -> dict[str, str]:
+        """Builds on which the API is absent."""
+        return {
+            each.build_name: f"absent: {each.absent_name}"
+            for each in memory.observations
+            if (each.case_file, each.instance, each.device) == self._key and judge(each).api_absent
+        }
+
     def _closed(
         self,
         cells: Mapping[str, list[Observation]],
@@ -101,9 +109,10 @@ class Weighing:
         """Builds that cannot be judged, with the reason."""
         if self._asked is not None:
             build, before = self._asked
+            self._asked = None
             if len(cells.get(build, [])) <= before:
                 self._silent[build] = "what ran there could not be judged"
-        found = {name: f"{reason}" for name, reason in failed.items()}
+        found = dict(failed)
         for (key, name), point in unjudged.items():
             if key == self._key:
                 found[name] = point.judgement.reason or point.judgement.verdict.value

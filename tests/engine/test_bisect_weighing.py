@@ -120,3 +120,16 @@ def test_wished_repeats_are_new_ones() -> None:
     seen = [observe("ok", build="2.1.0", repeat=n, worker=f"w{n}") for n in (0, 2)]
     _, wish = weighs.step(Memory((), {}, tuple(seen)), {}, {}, set())
     assert wish == Wish("2.1.0", processes=1, each=1, repeats=2)
+
+
+def test_builds_without_the_name_take_no_part() -> None:
+    def word(build: str) -> str:
+        return "api_absent" if BUILDS.index(build) < 2 else answer(build)
+
+    answer = by_chance("2.6.0", 0.9, 3)
+    weighs = weighing(Question(BUILDS, good="2.1.0", bad="2.9.0"))
+    seen = [observe(word(build), build=build, worker=build) for build in ("2.1.0", "2.2.0", "2.9.0")]
+    weighed, wish = weighs.step(Memory((), {}, tuple(seen)), {}, {}, set())
+    assert wish is not None
+    assert wish.build == "2.9.0"
+    assert "2.1.0" not in weighed.counts
