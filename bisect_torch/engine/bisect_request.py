@@ -128,7 +128,9 @@ class BisectResult:
 
     @property
     def transitions(self) -> tuple[Transition, ...]:
-        return tuple(found for row in self.rows for found in analysis.transitions(row.series))
+        """Of rows that are not flaky: where one is, the posterior decides, and few runs of a build prove nothing."""
+        steady = (row.series for row in self.rows if row.weighed is None)
+        return tuple(found for series in steady for found in analysis.transitions(series))
 
     @property
     def exit_code(self) -> int:

@@ -121,14 +121,7 @@ class Bisection:
         )
         end = step(self._question, self._readings(Series(*key, builds=series.builds, points=points)))
         finished = end if isinstance(end, Finished) else Finished(())
-        weighed = self._weighed.get(key)
-        if weighed is not None:
-            # A build that was bad in all of its few runs is no end of a transition either: the posterior decides.
-            points = tuple(
-                dataclasses.replace(point, flaky=True) if point and point.judgement.verdict.bad else point
-                for point in points
-            )
-        return Row(Series(*key, builds=series.builds, points=points), finished, weighed)
+        return Row(Series(*key, builds=series.builds, points=points), finished, self._weighed.get(key))
 
     # --- probes -----------------------------------------------------------------------------------------------
 
