@@ -485,3 +485,25 @@ class Transition:
     after: Point
     between: tuple[tuple[str, str], ...] = ()
     confirmed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Boundary:
+    """Where a search ended: two builds that were judged and differ, with nothing left between them that may be judged.
+
+    Args:
+        last_good: Newest build known to have the old signature.
+        first_bad: Oldest build known to have the new one.
+        between: Builds between them that could not be judged, with the reason. Empty means tight.
+        confidence: Posterior probability of the boundary, 0 to 1; 1.0 where no repeat of a build differed.
+    """
+
+    last_good: str
+    first_bad: str
+    between: tuple[tuple[str, str], ...] = ()
+    confidence: float = 1.0
+
+    @property
+    def tight(self) -> bool:
+        """Whether the two builds are neighbours."""
+        return not self.between

@@ -22,7 +22,7 @@ def transitions(series: Series) -> list[Transition]:
     between: list[tuple[str, str]] = []
     for build, point in zip(series.builds, series.points, strict=True):
         if point is None or not point.solid:
-            between.append((build, _why_not_solid(point)))
+            between.append((build, why_not_solid(point)))
             continue
         if before is not None and before.judgement.signature != point.judgement.signature:
             found.append(
@@ -59,7 +59,8 @@ def confirmed(point: Point) -> bool:
     return point.processes >= CONFIRMING_PROCESSES and point.own_process
 
 
-def _why_not_solid(point: Point | None) -> str:
+def why_not_solid(point: Point | None) -> str:
+    """Why a point cannot be the end of a transition, in words."""
     if point is None:
         return "not run"
     if point.flaky:

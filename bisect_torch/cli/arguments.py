@@ -67,3 +67,11 @@ def backend(text: str) -> str:
             f"{text!r} is not a backend; known are pypi, auto, cpu, xpu, and with its version cu128 or rocm6.4"
         )
     return text
+
+
+def probability(text: str) -> float:
+    """An argparse type: a number above 0 and below 1."""
+    value = positive(float)(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value

@@ -25,6 +25,7 @@ Command = tuple[str, str, str, bool]
 
 COMMANDS: tuple[Command, ...] = (
     ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
+    ("bisect", "bisect_torch.cli.bisect", "find the release that changed it, with few installs", True),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
@@ -37,6 +38,7 @@ examples:
   bisect-torch run repro.py --from 2.6.0 --to 2.9.1     your script, from the last good to the first bad release
   bisect-torch run cases.py -k bmm --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
+  bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0 which release broke it, with few installs
   bisect-torch judge results.parquet --rtol 1e-3        other tolerances, no re-run
 
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted

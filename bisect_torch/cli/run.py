@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.interruption import Interruption
+    from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -52,19 +53,46 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts, folders (default: the shipped cases)"
     )
     add_selection_arguments(parser)
-    running = parser.add_argument_group("running")
-    running.add_argument(
-        "--suite",
-        type=comma_list,
-        default=(),
-        metavar="LIST",
-        help="groups of shipped cases: default, large-index, decoding; they run beside the files",
+    add_running_arguments(parser, matrix=True)
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results.parquet"),
+        metavar="FILE",
+        help="default %(default)s",
     )
+    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
+    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
+    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_environment_options(parser)
+
+
+def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> None:
+    """Declare how cells run, for every command that runs them.
+
+    Args:
+        matrix: Also what makes sense only where a whole matrix is run.
+    """
+    running = parser.add_argument_group("running")
+    if matrix:
+        running.add_argument(
+            "--suite",
+            type=comma_list,
+            default=(),
+            metavar="LIST",
+            help="groups of shipped cases: default, large-index, decoding; they run beside the files",
+        )
     running.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
     running.add_argument(
         "--thorough", action="store_true", help="compare everything that cases otherwise sample; takes much longer"
     )
-    running.add_argument("--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)")
+    if matrix:
+        running.add_argument(
+            "--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)"
+        )
     running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
     running.add_argument(
         "--timeout",
@@ -85,20 +113,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
-    results = parser.add_argument_group("results")
-    results.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results.parquet"),
-        metavar="FILE",
-        help="default %(default)s",
-    )
-    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
-    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
-    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
-    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
-    add_environment_options(parser)
 
 
 def command(args: argparse.Namespace) -> int:
@@ -112,7 +126,7 @@ def command(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             from bisect_torch.cli.output import print_error
 
-            print_error("interrupted; what had finished is kept", hint=f"continue with: {_continue_with(sys.argv[1:])}")
+            print_error("interrupted; what had finished is kept", hint=f"continue with: {continue_with(sys.argv[1:])}")
             return 130
 
 
@@ -146,8 +160,19 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     return findings.exit_code
 
 
-def build_request(args: argparse.Namespace) -> RunRequest:
+def build_request(
+    args: argparse.Namespace,
+    *,
+    choice: Selection | None = None,
+    discovered: tuple[Discovered, ...] | None = None,
+    at_most: Callable[[int], int] | None = None,
+) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
+
+    Args:
+        choice: Which builds, instead of what the options say.
+        discovered: What is run, instead of what the line names.
+        at_most: Number of builds to number of environments that will be made at most; all when None.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -161,12 +186,12 @@ def build_request(args: argparse.Namespace) -> RunRequest:
     from bisect_torch.releases.choosing import choose_builds
     from bisect_torch.results import ResultsFile
 
-    discovered = discover(args)
+    discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
     file = ResultsFile.open(args.output)
     options = environment_options(args)
     builds = choose_builds(
-        selection(args),
+        choice or selection(args),
         options.index,
         python=python_minor(options),
         backend=options.backend,
@@ -177,7 +202,7 @@ def build_request(args: argparse.Namespace) -> RunRequest:
         builds=builds,
         discovered=discovered,
         environment_options=options,
-        plan=environments.plan_environments(builds, options),
+        plan=environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))),
         results=args.output,
         file=file,
         working_directory=Path.cwd(),
@@ -245,7 +270,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.results,
-        continue_with=_continue_with(sys.argv[1:]),
+        continue_with=continue_with(sys.argv[1:]),
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
@@ -260,7 +285,7 @@ def known_releases() -> tuple[str, ...]:
     return tuple(release.version for release in load_catalogue())
 
 
-def _continue_with(words: Sequence[str]) -> str:
+def continue_with(words: Sequence[str]) -> str:
     """The command line that goes on: it must not begin anew."""
     import shlex
 

@@ -95,11 +95,19 @@ class EnvironmentPlan:
 
 
 def plan_environments(
-    builds: Sequence[Build], options: EnvironmentOptions, *, cancel: threading.Event | None = None
+    builds: Sequence[Build],
+    options: EnvironmentOptions,
+    *,
+    cancel: threading.Event | None = None,
+    at_most: int | None = None,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
     What killed runs left half made is removed first.
+
+    Args:
+        at_most: How many environments will be made at most, for a search; None for all that are missing. Sizes and
+            minutes are then the share of all that so many are.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -117,6 +125,8 @@ def plan_environments(
         1 for one in planned if one.present is None and not one.reason and one.build.kind is not BuildKind.LOCAL
     )
     disk += missing * _ENVIRONMENT_OVERHEAD_BYTES
+    if at_most is not None and at_most < missing:
+        download, disk, missing = download * at_most // missing, disk * at_most // missing, at_most
     free = options.store.free_bytes()
     if missing and disk * _RESERVE > free:
         raise InfrastructureError(

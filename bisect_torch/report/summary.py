@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.model import BuildKind, Series, Verdict
 from bisect_torch.report.decoding import decoding, decoding_lines
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
@@ -103,9 +103,15 @@ def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
         sum(point is not None and point.judgement.verdict.judged for point in each.points) > 1
         for each in findings.series
     )
-    changed = any(sentence.kind not in ("flaky", "always") for sentence in found)
+    changed = any(sentence.kind != "always" for sentence in found) or any(map(_differs, findings.series))
     if compared and not changed and not findings.interrupted:
         yield "Nothing changed between these builds."
+
+
+def _differs(series: Series) -> bool:
+    """Whether judged builds gave different answers, be they the ends of a transition or not."""
+    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+    return len({point.judgement.signature for point in judged}) > 1
 
 
 def _environments(findings: Findings) -> Iterable[str]:

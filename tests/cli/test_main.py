@@ -94,7 +94,7 @@ def test_words_after_dashes_arrive_untouched(fake):
     ("words", "message", "hint"),
     [
         (["fak"], "unknown command 'fak'", "did you mean 'fake'?"),
-        (["zzz"], "unknown command 'zzz'", "the commands are: fake, judge"),
+        (["zzz"], "unknown command 'zzz'", "the commands are: fake, bisect"),
         ([__file__], f"unknown command {__file__!r}", f"to run a file: bisect-torch run {__file__}"),
         (["--vrsion"], "unknown option '--vrsion'", "did you mean --version?"),
         (["fake", "--form", "2.6.0"], "unknown option '--form'", "did you mean --from?"),

@@ -1,0 +1,343 @@
+"""``bisect-torch bisect``: which release changed it, with few installs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_torch.cli.arguments import comma_list, positive, probability
+from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.run import add_running_arguments, build_request, continue_with, discover, known_releases
+from bisect_torch.errors import UsageError
+
+if TYPE_CHECKING:
+    from bisect_torch.cases import Discovered
+    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
+    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.interruption import Interruption
+    from bisect_torch.model import Build
+    from bisect_torch.releases.selection import Selection
+    from bisect_torch.report.findings import Findings
+
+_EXAMPLES = """\
+examples:
+  bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0     which release broke it
+  bisect-torch bisect repro.py --bad 2.9.0                  walk back from there to one that is good
+  bisect-torch bisect repro.py --bad 2.9.0 --find-fix       walk on from there to one that is good
+  bisect-torch bisect "cases.py::bmm[batch=65552]" --good 2.6.0 --bad 2.9.0
+  bisect-torch bisect cases.py -k bmm --good 2.6.0 --bad 2.9.0
+  bisect-torch bisect flaky.py --good 2.6.0 --bad 2.9.0 --flaky
+  bisect-torch bisect --good 2.6.0 --bad 2.9.0 -- python train.py --steps 3
+
+The ends may be named either way round: a change of verdict is searched, and named afterwards (broke, fixed, first
+available). What the results file holds is not run again, so that a search after `run` costs nothing.
+exit codes: 0 good at the newer end, 1 bad or flaky there, 2 usage, 3 could not be judged, 130 interrupted
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``bisect`` command."""
+    parser = subparsers.add_parser(
+        "bisect",
+        usage="%(prog)s [OPTIONS] CASE --good VERSION --bad VERSION\n"
+        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION -- COMMAND ARGS...",
+        help="find the release that changed it, with few installs",
+        description="Find the two neighbouring releases between which a case changed: both ends are judged, then the "
+        "middle, and so on: at most log2(builds) + 2 environments for one change. Builds that cannot be judged move "
+        "no bound. A case that shows its bug only now and then is searched by probabilities.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "case", nargs="?", metavar="CASE", help="a case file, file.py::case, file.py::case[parameter=value], a script"
+    )
+    group = parser.add_argument_group("which builds")
+    group.add_argument("--good", metavar="VERSION", help="said to be good; alone: search newer builds from there")
+    group.add_argument("--bad", metavar="VERSION", help="said to be bad; alone: search older builds from there")
+    group.add_argument(
+        "--find-fix", action="store_true", help="with one end: the other way, from bad to newer, from good to older"
+    )
+    group.add_argument(
+        "--from", dest="first", metavar="VERSION", help="with one end: not further back (default: 2.4.1)"
+    )
+    group.add_argument("--to", dest="last", metavar="VERSION", help="with one end: not beyond (default: the newest)")
+    group.add_argument(
+        "--exclude",
+        action="append",
+        type=comma_list,
+        default=[],
+        metavar="LIST",
+        help="versions that do not take part",
+    )
+    group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
+    searching = parser.add_argument_group("searching")
+    searching.add_argument(
+        "--flaky", action="store_true", help="it shows only now and then: believe no single run (found out otherwise)"
+    )
+    searching.add_argument(
+        "--confidence",
+        type=probability,
+        default=0.95,
+        metavar="P",
+        help="at which the boundary of a flaky case is named (default %(default)g)",
+    )
+    searching.add_argument(
+        "--flaky-budget",
+        type=positive(float),
+        default=1800.0,
+        metavar="SECONDS",
+        help="for all runs of flaky cases together (default %(default)g)",
+    )
+    searching.add_argument(
+        "--speculate",
+        type=positive(int),
+        default=0,
+        metavar="N",
+        help="make up to N environments ahead while cells run; takes more disk, less time",
+    )
+    add_running_arguments(parser, matrix=False)
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results.parquet"),
+        metavar="FILE",
+        help="default %(default)s; what it holds is not run again",
+    )
+    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and judged, and stop")
+    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_environment_options(parser)
+
+
+def command(args: argparse.Namespace) -> int:
+    """Search, print what was found, and return the exit code: see the program's help."""
+    from bisect_torch.interruption import Interruption
+
+    interruption = Interruption()
+    with interruption.watched():
+        try:
+            return _command(args, interruption)
+        except KeyboardInterrupt:
+            from bisect_torch.cli.output import print_error
+
+            print_error("interrupted; what had finished is kept", hint=f"continue with: {continue_with(sys.argv[1:])}")
+            return 130
+
+
+def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.engine.bisection import Bisection
+    from bisect_torch.report.bisection import BisectionReport
+
+    request = build_bisection(args)
+    lines = _plan_lines(request)
+    if args.dry_run:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return 0
+    if not args.quiet:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+    observe = BisectionReport(sys.stderr, quiet=args.quiet)
+    result = Bisection(request, observe, interruption).execute()
+    _print(result, findings_of(request, result), as_json=args.json)
+    return result.exit_code
+
+
+# --- what is asked
+
+
+def build_bisection(args: argparse.Namespace) -> BisectRequest:
+    """Everything that can be refused is refused here, before anything is downloaded.
+
+    Raises:
+        BisectTorchError: A file, a case, an end of the range or an option cannot be used.
+    """
+    from bisect_torch.analysis.question import Question
+    from bisect_torch.engine.bisect_request import BisectRequest
+
+    only = _take_case(args)
+    discovered = discover(args)
+    _refuse_unknown_case(discovered, only)
+    run = build_request(args, choice=_choice(args), discovered=discovered, at_most=most_builds)
+    good, bad = (None if end is None else _find(end, run.builds) for end in (args.good, args.bad))
+    if good is not None and good == bad:
+        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
+    if good is not None and bad is not None:
+        run = _between(run, good, bad)
+    return BisectRequest(
+        run=run,
+        question=Question(tuple(build.name for build in run.builds), good=good, bad=bad, find_fix=args.find_fix),
+        only=only,
+        confidence=args.confidence,
+        flaky=args.flaky,
+        flaky_budget_s=args.flaky_budget,
+        ahead=args.speculate,
+    )
+
+
+def most_builds(builds: int) -> int:
+    """How many builds a search for one change judges at most, when all can be judged."""
+    return min(builds, math.ceil(math.log2(max(2, builds))) + 2)
+
+
+def _take_case(args: argparse.Namespace) -> str | None:
+    """Make of CASE what ``run`` understands. Gives the name after ``::``."""
+    words = args.command_words or []
+    if args.case is not None and words:
+        raise UsageError(f"both {args.case} and a command are named", hint="bisect takes one of the two")
+    if args.case is None and not words:
+        raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
+    path, found, name = (args.case or "").partition("::")
+    if found and not name:
+        raise UsageError(f"{args.case}: no case is named after ::")
+    args.files = [Path(path)] if args.case is not None else []
+    args.suite, args.repeat, args.fresh = (), 1, False
+    return name or None
+
+
+def _refuse_unknown_case(discovered: Sequence[Discovered], only: str | None) -> None:
+    if only is None or any(item.instances is None for item in discovered):
+        return
+    instances = [instance for item in discovered for instance in item.instances or ()]
+    names = list(dict.fromkeys(name for each in instances for name in (each.case.name, each.name)))
+    if only not in names:
+        import difflib
+
+        near = difflib.get_close_matches(only, names, n=1, cutoff=0.5)
+        known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+        raise UsageError(f"there is no case {only!r}", hint=f"did you mean {near[0]}?" if near else known)
+
+
+def _choice(args: argparse.Namespace) -> Selection:
+    """The builds that the search may judge, as far as the options tell."""
+    from packaging.version import InvalidVersion, Version
+
+    from bisect_torch.releases.selection import Selection, is_path
+
+    ends = [end for end in (args.good, args.bad) if end is not None]
+    if not ends:
+        raise UsageError("the search needs an end: --good, --bad or both", hint="--good 2.6.0 --bad 2.9.0")
+    first, last = args.first, args.last
+    if len(ends) == 2 and (first or last):
+        raise UsageError("--from and --to say how far to go from one end; here both are named")
+    released = [end for end in ends if not is_path(end)]
+    if len(ends) == 1:
+        newer = (args.good is None) == args.find_fix
+        if released:
+            first, last = (ends[0], last) if newer else (first, ends[0])
+    elif len(released) == 2:
+        try:
+            first, last = sorted(released, key=Version)
+        except InvalidVersion:
+            first, last = released  # refused by name
+    exclude = tuple(dict.fromkeys(name for names in args.exclude for name in names))
+    return Selection(first=first, last=last, versions=tuple(ends), exclude=exclude, minor_only=args.minor_only)
+
+
+def _find(end: str, builds: Sequence[Build]) -> str:
+    from packaging.version import Version
+
+    from bisect_torch.releases.selection import is_path
+
+    for build in builds:
+        if is_path(end):
+            if build.name == str(Path(end).expanduser()):
+                return build.name
+        elif build.python is None and Version(build.version) == Version(end):
+            return build.name
+    raise UsageError(f"{end} is an end of the range, and does not take part", hint="--exclude names it")
+
+
+def _between(run: RunRequest, good: str, bad: str) -> RunRequest:
+    from bisect_torch.engine.probing import narrowed
+
+    names = [build.name for build in run.builds]
+    first, last = sorted((names.index(good), names.index(bad)))
+    return narrowed(run, names[first : last + 1])
+
+
+# --- what is said
+
+
+def _plan_lines(request: BisectRequest) -> list[str]:
+    from bisect_torch.report.text import bytes_words, plural
+
+    plan, builds = request.run.plan, request.run.builds
+    missing = len(plan.missing)
+    most = most_builds(len(builds))
+    lines = [
+        f"{plural(len(builds), 'build')} from {builds[0].name} to {builds[-1].name}: at most {most} to judge for one "
+        f"change, {plural(missing, 'environment')} of all missing"
+    ]
+    if missing:
+        lines.append(
+            f"to download up to {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} of "
+            f"{bytes_words(plan.free_bytes)} free; up to {max(1, round(plan.minutes))} min ({plan.basis})"
+        )
+    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    return [*lines, *(f"note: {note}" for note in plan.notes), *(f"hint: {hint}" for hint in plan.hints)]
+
+
+def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
+    """What the reports are made from: the builds of the range that was searched."""
+    from bisect_torch.report.findings import Findings
+
+    names = _searched(result) or tuple(build.name for build in request.run.builds)
+    series = tuple(
+        dataclasses.replace(
+            row.series,
+            builds=names,
+            points=tuple(row.series.points[row.series.builds.index(name)] for name in names),
+        )
+        for row in result.rows
+    )
+    return Findings(
+        builds=tuple(build for build in request.run.builds if build.name in names),
+        environments=result.environments,
+        series=series,
+        transitions=result.transitions,
+        observations=result.observations,
+        results=request.run.results,
+        continue_with=continue_with(sys.argv[1:]) if result.interrupted else None,
+        interrupted=result.interrupted,
+        seconds=result.seconds,
+        notes=request.run.plan.notes,
+        known_releases=known_releases(),
+    )
+
+
+def _searched(result: BisectResult) -> tuple[str, ...]:
+    """From the oldest to the newest build that has an answer in some row."""
+    if not result.rows:
+        return ()
+    builds = result.rows[0].series.builds
+    seen = [place for row in result.rows for place, point in enumerate(row.series.points) if point is not None]
+    return builds[min(seen) : max(seen) + 1] if seen else ()
+
+
+def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:
+    from bisect_torch.cli.output import drop_stdout
+    from bisect_torch.cli.run import print_findings
+    from bisect_torch.report.bisection import search_data, search_lines
+
+    try:
+        if as_json:
+            import json
+
+            from bisect_torch.report.data import as_data
+
+            sys.stdout.write(json.dumps({**as_data(findings), "search": search_data(result)}, indent=1) + "\n")
+        else:
+            from bisect_torch.report.terminal import print_lines, width_for
+
+            print_lines([*search_lines(result, width_for(sys.stdout)), ()])
+            print_findings(findings, as_json=False)
+        sys.stdout.flush()
+    except OSError:
+        if not result.interrupted:
+            raise
+        drop_stdout()  # SIGHUP: the terminal has gone

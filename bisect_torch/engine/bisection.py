@@ -1,0 +1,265 @@
+"""A search over real environments: which builds to judge is decided by ``analysis``, judging them is a run of each.
+
+The results file is the search's memory: every probe is an ordinary run of one build (at the beginning of both ends),
+and kept there. So a matrix that was run before makes a search free, one that was cut off goes on where it stopped, and
+a later ``run`` of the whole range has the builds of the search already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from bisect_torch.analysis.question import Finished, Probe, Reading, Readings, RemarkKind, State, reading_of
+from bisect_torch.analysis.search import ahead, step
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
+from bisect_torch.engine.ahead import InstallAhead
+from bisect_torch.engine.bisect_request import (
+    BisectObserver,
+    BisectRequest,
+    BisectResult,
+    Judged,
+    Judging,
+    Repeating,
+    Row,
+    RowKey,
+    Weighed,
+    Weighs,
+)
+from bisect_torch.engine.probing import Memory, Probing, Watch, narrowed, remembered, with_environments
+from bisect_torch.engine.weighing import PROCESS_S, Weighing
+from bisect_torch.errors import UsageError
+from bisect_torch.interruption import Interruption
+from bisect_torch.model import Instance, Point, Series
+
+INSTALL_S = 45.0
+"""For one environment, where the plan does not tell: most of it the download of torch."""
+
+
+class Bisection:
+    """One search. Call :meth:`execute` once."""
+
+    def __init__(self, request: BisectRequest, observer: BisectObserver, interruption: Interruption) -> None:
+        self._request = request
+        self._run = request.run
+        self._question = request.question
+        self._tell = observer
+        self._interruption = interruption
+        self._watch = Watch(observer)
+        self._ahead = InstallAhead(request.run.plan.environments, request.run.environment_options)
+        self._interrupted = False
+        self._unjudged: dict[tuple[RowKey, str], Point] = {}
+        self._judged: dict[str, None] = {}
+        self._repeated = False
+        self._confirmed: object = None
+        self._weighed: dict[RowKey, Weighed] = {}
+        self._memory = self._recall()
+        self._known = {point.build for series in self._memory.series for point in series.points if point is not None}
+
+    def execute(self) -> BisectResult:
+        """Search until nothing more can be learnt. Ctrl-C ends it with everything kept.
+
+        Raises:
+            BisectTorchError: The results file cannot be written, or the case file cannot be expanded.
+        """
+        begin = time.monotonic()
+        try:
+            self._search()
+        except KeyboardInterrupt:
+            self._interrupted = True
+        finally:
+            self._ahead.stop()
+        return BisectResult(
+            rows=tuple(self._row(series) for series in self._memory.series),
+            environments=self._memory.environments,
+            observations=self._memory.observations,
+            judged=tuple(self._judged),
+            known=tuple(name for name in self._question.builds if name in self._known),
+            made=tuple(self._watch.made),
+            ahead=tuple(self._ahead.made),
+            interrupted=self._interrupted or self._interruption.came,
+            seconds=time.monotonic() - begin,
+        )
+
+    def _search(self) -> None:
+        while not self._interrupted:
+            probe = self._next_probe()
+            if probe is not None:
+                self._probe(probe)
+            elif not self._confirm():
+                break
+        for series in self._memory.series:
+            if not self._interrupted and self._is_flaky(series):
+                self._weigh(key_of(series))
+
+    def _recall(self) -> Memory:
+        return remembered(self._run, self._interruption, self._request.wanted)
+
+    # --- what is known ----------------------------------------------------------------------------------------
+
+    def _readings(self, series: Series) -> Readings:
+        found = {name: Reading(State.UNJUDGED, reason=reason) for name, reason in self._watch.failed.items()}
+        key = key_of(series)
+        for name, point in zip(series.builds, series.points, strict=True):
+            point = point or self._unjudged.get((key, name))
+            if point is not None:
+                found[name] = reading_of(point)
+        return found
+
+    def _is_flaky(self, series: Series) -> bool:
+        return self._request.flaky or any(point is not None and point.flaky for point in series.points)
+
+    def _steady(self) -> list[Series]:
+        return [series for series in self._memory.series if not self._is_flaky(series)]
+
+    def _row(self, series: Series) -> Row:
+        key = key_of(series)
+        points = tuple(
+            point or self._unjudged.get((key, name)) for name, point in zip(series.builds, series.points, strict=True)
+        )
+        end = step(self._question, self._readings(Series(*key, builds=series.builds, points=points)))
+        finished = end if isinstance(end, Finished) else Finished(())
+        return Row(Series(*key, builds=series.builds, points=points), finished, self._weighed.get(key))
+
+    # --- probes -----------------------------------------------------------------------------------------------
+
+    def _next_probe(self) -> Probe | None:
+        if not self._memory.series:  # the rows are known only once an environment has expanded the case file
+            failed = {name: Reading(State.UNJUDGED, reason=reason) for name, reason in self._watch.failed.items()}
+            answer = step(self._question, failed)
+            if isinstance(answer, Probe):
+                self._announce(answer, failed, 1.0)
+                return answer
+        for series in self._steady():
+            readings = self._readings(series)
+            answer = step(self._question, readings, present=self._present())
+            if isinstance(answer, Probe):
+                elapsed = [point.elapsed_s for point in series.points if point is not None and point.elapsed_s]
+                self._announce(answer, readings, max(elapsed, default=1.0))
+                return answer
+        return None
+
+    def _present(self) -> set[str]:
+        planned = (each.build.name for each in self._run.plan.environments if each.present is not None)
+        return {*planned, *self._ahead.made}
+
+    def _announce(self, probe: Probe, readings: Readings, elapsed_s: float) -> None:
+        present = self._present()
+        if self._request.ahead:
+            names = ahead(self._question, readings, probe, 2 * self._request.ahead, present=present)
+            self._ahead.want([name for name in names if name not in present][: self._request.ahead])
+        missing = [name for name in self._question.builds if name not in present and name not in readings]
+        installs = min(probe.at_most, len(missing))
+        ends = [None if name is None else (name, readings[name].signature) for name in (probe.older, probe.newer)]
+        seconds = installs * self._install_s() + probe.at_most * (elapsed_s + PROCESS_S)
+        self._tell(Judging(probe.builds, ends[0], ends[1], probe.at_most, installs, seconds))
+
+    def _install_s(self) -> float:
+        made = list(self._watch.made.values())
+        if made:
+            return sum(made) / len(made)
+        missing = self._request.run.plan.missing
+        return 60 * self._request.run.plan.minutes / len(missing) if missing else INSTALL_S
+
+    def _probe(self, probe: Probe) -> None:
+        self._ahead.settle(probe.builds)
+        wanted = {key_of(series) for series in self._steady()}
+        self._execute(probe.builds, wanted or None)
+        if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
+            what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
+            raise UsageError(f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}")
+        for name in probe.builds:
+            counts: Counter[str] = Counter()
+            for series in self._memory.series:
+                reading = self._readings(series).get(name)
+                if reading is not None and (not wanted or key_of(series) in wanted):
+                    counts[reading.signature or reading.reason] += 1
+            self._tell(Judged(name, counts))
+
+    def _execute(
+        self, builds: Sequence[str], rows: set[RowKey] | None, *, repeats: int = 1, confirm: bool = False, each: int = 1
+    ) -> None:
+        """Run builds and take in what came out.
+
+        Args:
+            rows: None for every row that the request wants.
+        """
+        names = None if rows is None else {name for _, name, _ in rows}
+
+        def wanted(instance: Instance) -> bool:
+            return self._request.wanted(instance) and (names is None or instance.name in names)
+
+        request = narrowed(self._run, builds, repeats=repeats)
+        if rows is not None:
+            named = {device for _, _, device in rows}
+            request = dataclasses.replace(request, devices=tuple(each for each in request.devices if each in named))
+        run = Probing(
+            request,
+            self._watch,
+            self._interruption,
+            wanted=wanted,
+            confirm=confirm,
+            each=each,
+        )
+        result = run.execute()
+        self._interrupted = self._interrupted or result.interrupted
+        self._judged.update(dict.fromkeys(name for name in builds if name not in self._known))
+        self._run = with_environments(self._run, self._watch.ready)
+        for series in result.series:
+            for point in series.points:
+                # What could not be judged is tried again by a later run, but not by this search.
+                if point is not None and not point.judgement.verdict.judged:
+                    self._unjudged[key_of(series), point.build] = point
+        self._memory = self._recall()
+
+    # --- confirming -------------------------------------------------------------------------------------------
+
+    def _confirm(self) -> bool:
+        """Run again what the conclusions rest on. Gives whether that may have changed them."""
+        steady = self._steady()
+        if not self._repeated and (ends := self._doubted(steady)):
+            self._repeated = True
+            self._tell(Repeating(tuple(ends)))
+            self._execute(ends, {key_of(series) for series in steady}, repeats=CONFIRMING_PROCESSES)
+            return True
+        judged = [
+            name
+            for name in self._question.builds
+            if any(self._readings(series).get(name, Reading(State.UNJUDGED)).judged for series in steady)
+        ]
+        known = [self._readings(series) for series in steady]
+        if len(judged) < 2 or known == self._confirmed:
+            return False
+        self._confirmed = known
+        self._execute(judged, {key_of(series) for series in steady}, confirm=True)
+        return [self._readings(series) for series in self._steady()] != known
+
+    def _doubted(self, steady: Sequence[Series]) -> list[str]:
+        """The ends, where a row is not what the user said: one answer of each is not enough to contradict."""
+        doubted: set[str] = set()
+        for series in steady:
+            end = self._row(series).finished
+            named = {remark.kind for remark in end.remarks}
+            if end.searched and named & {RemarkKind.ALIKE, RemarkKind.GOOD_IS_NOT, RemarkKind.BAD_IS_NOT}:
+                points = [series.points[series.builds.index(name)] for name in end.searched]
+                doubted |= {each.build for each in points if each and each.processes < CONFIRMING_PROCESSES}
+        return [name for name in self._question.builds if name in doubted]
+
+    # --- flaky rows -------------------------------------------------------------------------------------------
+
+    def _weigh(self, key: RowKey) -> None:
+        weighing = Weighing(key, self._question, self._request, self._install_s())
+        while not self._interrupted:
+            weighed, wish = weighing.step(self._memory, self._unjudged, self._watch.failed, self._present())
+            self._weighed[key] = weighed
+            if wish is None:
+                break
+            self._tell(Weighs(key[1], weighed, wish.build, wish.processes, wish.each))
+            self._execute((wish.build,), {key}, repeats=wish.repeats, each=wish.each)
+
+
+def key_of(series: Series) -> RowKey:
+    """What names a row."""
+    return series.case_file, series.instance, series.device

@@ -1,0 +1,132 @@
+"""Runs of a few builds for a search, and what the results file already tells about all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from bisect_torch import environments
+from bisect_torch.engine import events
+from bisect_torch.engine.plan import CellRun, Task
+from bisect_torch.engine.request import RunRequest
+from bisect_torch.engine.run import Run
+from bisect_torch.interruption import Interruption
+from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
+
+Wanted = Callable[[Instance], bool]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is known of every row on every build, without running anything."""
+
+    series: tuple[Series, ...]
+    environments: Mapping[str, Environment]
+    observations: tuple[Observation, ...]
+
+
+class Probing(Run):
+    """A run of the wanted rows, with or without the confirmations that a run ends with.
+
+    Args:
+        wanted: Whether an instance is one of the rows.
+        confirm: Run the ends of transitions, and the first and last build, in further processes.
+        each: Repeats of a cell that one worker process runs, of cells that are forked. A run gives each repeat a
+            process of its own; a search for a flaky bug reckons with repeats that depend on each other.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        observer: events.Observer,
+        interruption: Interruption,
+        *,
+        wanted: Wanted,
+        confirm: bool = False,
+        each: int = 1,
+    ) -> None:
+        super().__init__(request, observer, interruption)
+        self._each = each
+        self._row_wanted = wanted
+        self._confirm = confirm
+
+    def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        return tuple(each for each in super()._selected(instances) if self._row_wanted(each))
+
+    def _settled(self) -> bool:
+        if self._confirm:
+            return super()._settled()
+        if self._installing or self._pending or self._expanding:
+            return False
+        self._distrust_changed_environments()
+        return True
+
+    def _submit(self, runs: list[CellRun]) -> None:
+        if self._each == 1 or any(run.isolation is Isolation.PROCESS for run in runs):
+            super()._submit(runs)
+            return
+        self._pending += len(runs)
+        for cell in dict.fromkeys(run.place for run in runs):
+            repeats = [run for run in runs if run.place == cell]
+            environment = self._environments[repeats[0].build.name]
+            for start in range(0, len(repeats), self._each):
+                self._executor.submit(Task(environment, tuple(repeats[start : start + self._each]), forked=True))
+
+    def remember(self) -> Memory:
+        """What earlier runs saw, as far as the rows are known. Instead of :meth:`execute`."""
+        self._read_known_instances()
+        rows = self._rows()
+        self._ledger.recall(self._ledger.cells(self._request.builds, rows))
+        return Memory(self._ledger.series(rows), dict(self._ledger.environments), self._ledger.observations)
+
+
+def remembered(request: RunRequest, interruption: Interruption, wanted: Wanted) -> Memory:
+    """What the results file of ``request`` tells about its rows and builds."""
+    return Probing(request, lambda event: None, interruption, wanted=wanted).remember()
+
+
+def narrowed(request: RunRequest, names: Iterable[str], *, repeats: int = 1) -> RunRequest:
+    """The same request for some of its builds."""
+    kept = set(names)
+    plan = request.plan
+    return dataclasses.replace(
+        request,
+        builds=tuple(build for build in request.builds if build.name in kept),
+        plan=dataclasses.replace(
+            plan, environments=tuple(each for each in plan.environments if each.build.name in kept)
+        ),
+        repeats=repeats,
+    )
+
+
+def with_environments(request: RunRequest, found: Mapping[str, Environment]) -> RunRequest:
+    """The same request, with the environments that are known to be there by now."""
+
+    def updated(planned: environments.PlannedEnvironment) -> environments.PlannedEnvironment:
+        environment = found.get(planned.build.name)
+        if environment is None:
+            return planned
+        return dataclasses.replace(planned, present=environment, lock_hash=environment.lock_hash)
+
+    plan = dataclasses.replace(request.plan, environments=tuple(map(updated, request.plan.environments)))
+    return dataclasses.replace(request, plan=plan)
+
+
+class Watch:
+    """Between a run and the observer of a search: notes which environments were made and which builds failed."""
+
+    def __init__(self, observer: events.Observer) -> None:
+        self._observer = observer
+        self.made: dict[str, float] = {}
+        self.ready: dict[str, Environment] = {}
+        self.failed: dict[str, str] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        if isinstance(event, events.EnvironmentReady):
+            self.ready[event.build.name] = event.environment
+            if not event.reused:
+                self.made[event.build.name] = event.seconds
+        elif isinstance(event, events.BuildProgress) and event.phase == "failed":
+            self.failed[event.build.name] = event.message
+        self._observer(event)

@@ -1,0 +1,283 @@
+"""A search in words: while it goes on, on stderr; what it found, beside the sentences of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+from bisect_torch.analysis.question import Finished, Remark, RemarkKind
+from bisect_torch.engine import events
+from bisect_torch.engine.bisect_request import (
+    BisectEvent,
+    BisectResult,
+    Judged,
+    Judging,
+    Repeating,
+    Row,
+    Weighed,
+    Weighs,
+)
+from bisect_torch.model import Boundary, Point
+from bisect_torch.report.phrases import does
+from bisect_torch.report.text import Line, bytes_words, clean, for_encoding, listed, plural, seconds_words, wrap
+
+
+class BisectionReport:
+    """An observer that writes one line for each step of a search.
+
+    Args:
+        stream: Where to, usually stderr.
+        quiet: Only notes and failures.
+    """
+
+    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+        self._stream = stream
+        self._quiet = quiet
+        self._phases: dict[str, str] = {}
+
+    def __call__(self, event: BisectEvent) -> None:
+        if isinstance(event, events.Note):
+            self._write((f"{clean(event.build.name)}: " if event.build else "note: ") + clean(event.text), always=True)
+        elif isinstance(event, events.BuildProgress):
+            self._progress(event)
+        elif isinstance(event, events.EnvironmentReady):
+            if not event.reused:
+                self._write(f"{clean(event.build.name)}: environment made in {seconds_words(event.seconds)}")
+        else:
+            words = _event_words(event)
+            if words:
+                self._write(words)
+
+    def _progress(self, event: events.BuildProgress) -> None:
+        name = event.build.name
+        if event.phase == "failed":
+            self._write(f"{clean(name)}: no environment: {clean(event.message)}", always=True)
+        elif event.phase in ("downloading", "installing") and self._phases.get(name) != event.phase:
+            self._phases[name] = event.phase
+            size = f" {bytes_words(event.total_bytes)}" if event.total_bytes else ""
+            self._write(f"{clean(name)}: {event.phase}{size}")
+
+    def _write(self, text: str, *, always: bool = False) -> None:
+        if self._quiet and not always:
+            return
+        with suppress(OSError):  # nobody reads any more: the search goes on
+            self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
+            self._stream.flush()
+
+
+def _event_words(event: BisectEvent) -> str:
+    if isinstance(event, Judging):
+        return _judging(event)
+    if isinstance(event, Judged):
+        words = [
+            f"{clean(what)}{f' ({number})' if len(event.counts) > 1 else ''}" for what, number in event.counts.items()
+        ]
+        return f"{clean(event.build)}: {', '.join(words) or 'not judged'}"
+    if isinstance(event, Repeating):
+        return f"not as it was said to be: {_names(event.builds)} again in further processes"
+    if isinstance(event, events.Confirming):
+        return f"confirming, {plural(event.repeats, 'more run')}: {clean(event.reason)}"
+    if isinstance(event, Weighs):
+        top = event.weighed.boundaries[0] if event.weighed.boundaries and event.weighed.processes else None
+        so_far = f"likeliest so far {_pair(top)} with {top.confidence:.2f}; " if top else ""
+        further = plural(event.processes, "further process", "further processes")
+        repeats = f" of {event.each} repeats" if event.each > 1 else ""
+        return f"{so_far}{clean(event.build)} next, in {further}{repeats}"
+    return ""
+
+
+def _judging(event: Judging) -> str:
+    if event.older is not None and event.newer is not None:
+        older, newer = (f"{clean(name)} ({clean(signature)})" for name, signature in (event.older, event.newer))
+        where = f"{_names(event.builds)}, between {older} and {newer}"
+    else:
+        where = ("both ends, " if len(event.builds) == 2 else "") + _names(event.builds)
+    installs = f", {plural(event.installs, 'environment')} to make" if event.installs else ""
+    return f"judging {where}: at most {plural(event.at_most, 'build')} to go{installs}, about {_about(event.seconds)}"
+
+
+def _about(seconds: float) -> str:
+    return f"{max(5, round(seconds / 5) * 5)} s" if seconds < 60 else f"{round(seconds / 60)} min"
+
+
+def _names(names: Sequence[str]) -> str:
+    return listed([clean(name) for name in names], most=6)
+
+
+def _pair(boundary: Boundary) -> str:
+    return f"{clean(boundary.last_good)} | {clean(boundary.first_bad)}"
+
+
+# --- what was found
+
+
+def search_lines(result: BisectResult, width: int) -> list[Line]:
+    """What the search itself has to say, in lines of at most ``width`` columns: above the matrix and the sentences."""
+    texts = [text for row in result.rows for text in row_words(row, several=len(result.rows) > 1)]
+    texts += effort_words(result)
+    return [((line, ""),) for text in texts for line in wrap(text.split(" "), width, indent="  ")]
+
+
+def row_words(row: Row, *, several: bool = False) -> list[str]:
+    """One line for each remark and each boundary of a row.
+
+    Args:
+        several: There are other rows: each line names its own.
+    """
+    name = f"{clean(row.series.instance)}: " if several else ""
+    if row.weighed is not None:
+        return [name + text for text in weighed_words(row.weighed)]
+    points = {point.build: point for point in row.series.points if point is not None}
+    finished = row.finished
+    texts = [_remark(remark, points, finished) for remark in finished.remarks]
+    texts += [_boundary(boundary) for boundary in finished.boundaries]
+    if finished.boundaries and finished.not_run:
+        texts.append(
+            f"not run, since the builds on both sides of them are alike: {_names(finished.not_run)};"
+            " `run` over all of them would show a change that came and went"
+        )
+    return [name + text for text in texts]
+
+
+def _boundary(boundary: Boundary) -> str:
+    if boundary.tight:
+        return f"boundary: {_pair(boundary)}, tight"
+    between = listed([f"{clean(name)} ({clean(reason)})" for name, reason in boundary.between], most=6)
+    return f"boundary: {_pair(boundary)}, not tight; untested between: {between}"
+
+
+def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str:
+    build, other = clean(remark.build), clean(remark.other or "")
+    if remark.kind is RemarkKind.END_NOT_JUDGED:
+        instead = f"; {other} was taken instead, the nearest that can be" if remark.other else ""
+        return f"{build} cannot be judged ({clean(remark.reason)}){instead}"
+    if remark.kind is RemarkKind.NOTHING_JUDGED:
+        return f"nothing was searched: fewer than two builds from {build} to {other} can be judged"
+    if remark.kind is RemarkKind.NO_OPPOSITE:
+        if remark.build == remark.other:
+            return f"there is no build to go on to from {build}"
+        return (
+            f"no opposite was found from {build} as far as {other}, where the search ends (--from and --to move that)"
+        )
+    point = points.get(remark.build)
+    what = _does(point) if point is not None else "was not judged"
+    if remark.kind is RemarkKind.ALIKE:
+        searched = "" if finished.boundaries else ": there is nothing to search between them"
+        return f"{build} and {other} are alike, each {what}{searched}; should it show only sometimes: --flaky"
+    said = "good" if remark.kind is RemarkKind.GOOD_IS_NOT else "bad"
+    goes_on = ""
+    if finished.boundaries:
+        goes_on = "; a change of verdict was searched for all the same"
+    return f"{build} was named as {said}, but {what} there{goes_on}"
+
+
+def _does(point: Point) -> str:
+    return "is not available" if point.judgement.api_absent else does(point.judgement)
+
+
+def weighed_words(weighed: Weighed) -> list[str]:
+    """The boundary of a flaky row, or why none is named, and what that rests on."""
+    texts = [_weighed_statement(weighed)]
+    if weighed.named is not None and not weighed.named.tight:
+        texts.append(_boundary(weighed.named))
+    others = [f"{_pair(each)} {each.confidence:.3f}" for each in weighed.boundaries[:6]]
+    if weighed.everywhere >= 0.005:
+        others.append(f"in every build {weighed.everywhere:.3f}")
+    if weighed.nowhere >= 0.005:
+        others.append(f"in none {weighed.nowhere:.3f}")
+    texts.append(f"probabilities of the boundaries: {listed(others, most=8)}")
+    runs = [f"{clean(name)} {bad} of {number}" for name, (bad, number) in weighed.counts.items()]
+    texts.append(f"bad in these runs: {listed(runs, most=20)}")
+    rests = f"this rests on {plural(weighed.processes, 'worker process', 'worker processes')}"
+    texts.append(f"{rests}; where it has the bug, it shows in about {100 * weighed.shows:.0f} % of the runs")
+    return texts
+
+
+def _weighed_statement(weighed: Weighed) -> str:
+    named = weighed.named
+    if named is not None and not weighed.fixed:
+        return (
+            f"flaky: bad now and then from {clean(named.first_bad)} on (last without {clean(named.last_good)}), "
+            f"with a probability of {named.confidence:.3f}"
+        )
+    if named is not None:
+        return (
+            f"flaky: bad now and then up to {clean(named.last_good)}, fixed in {clean(named.first_bad)}, "
+            f"with a probability of {named.confidence:.3f}"
+        )
+    if weighed.everywhere >= weighed.confidence:
+        return f"flaky: every build of the range is bad now and then, with a probability of {weighed.everywhere:.3f}"
+    if weighed.nowhere >= weighed.confidence:
+        return f"flaky: no build of the range has it, with a probability of {weighed.nowhere:.3f}"
+    why = f": {weighed.stopped}" if weighed.stopped else ""
+    return f"flaky: no boundary is named, since none is as likely as {weighed.confidence:g}{why}"
+
+
+def effort_words(result: BisectResult) -> Iterable[str]:
+    """What it took."""
+    known = f", {len(result.known)} known from before" if result.known else ""
+    made = plural(len(result.made), "environment")
+    ahead = f", and {plural(len(result.ahead), 'environment')} ahead of the search" if result.ahead else ""
+    builds = max((len(row.series.builds) for row in result.rows), default=0)
+    yield f"judged {len(result.judged)} of {plural(builds, 'build')}{known}; made {made}{ahead}"
+
+
+def search_data(result: BisectResult) -> dict[str, object]:
+    """The search as data, for ``--json``.
+
+    Keys:
+        rows: ``case_file``, ``instance``, ``device``, ``boundaries`` (``last_good``, ``first_bad``, ``tight``,
+            ``confidence`` and ``between``: build to reason), ``remarks`` (``kind``, ``build``, ``other``, ``reason``),
+            ``searched`` (oldest and newest build, or null), ``not_run``, ``text`` and ``flaky``: null, or
+            ``named`` (a boundary or null), ``everywhere``, ``nowhere``, ``shows`` (probabilities), ``fixed``,
+            ``counts`` (build to bad runs and all runs), ``processes``, ``stopped``.
+        judged, known, made, ahead: Lists of builds.
+    """
+    return {
+        "rows": [_row_data(row) for row in result.rows],
+        "judged": list(result.judged),
+        "known": list(result.known),
+        "made": list(result.made),
+        "ahead": list(result.ahead),
+    }
+
+
+def _row_data(row: Row) -> dict[str, object]:
+    weighed = row.weighed
+    boundaries = row.finished.boundaries if weighed is None else weighed.boundaries
+    return {
+        "case_file": row.series.case_file,
+        "instance": row.series.instance,
+        "device": row.series.device,
+        "boundaries": [_boundary_data(each) for each in boundaries],
+        "remarks": [
+            {"kind": each.kind.value, "build": each.build, "other": each.other, "reason": each.reason}
+            for each in row.finished.remarks
+        ],
+        "searched": None if row.finished.searched is None else list(row.finished.searched),
+        "not_run": list(row.finished.not_run),
+        "text": row_words(row),
+        "flaky": None
+        if weighed is None
+        else {
+            "named": None if weighed.named is None else _boundary_data(weighed.named),
+            "everywhere": weighed.everywhere,
+            "nowhere": weighed.nowhere,
+            "shows": weighed.shows,
+            "fixed": weighed.fixed,
+            "counts": {name: list(counts) for name, counts in weighed.counts.items()},
+            "processes": weighed.processes,
+            "stopped": weighed.stopped,
+        },
+    }
+
+
+def _boundary_data(boundary: Boundary) -> dict[str, object]:
+    return {
+        "last_good": boundary.last_good,
+        "first_bad": boundary.first_bad,
+        "tight": boundary.tight,
+        "confidence": boundary.confidence,
+        "between": dict(boundary.between),
+    }

@@ -1,0 +1,212 @@
+"""What a search says, while it goes on and at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+
+import pytest
+
+from bisect_torch.analysis.question import Finished, Question, reading_of
+from bisect_torch.analysis.search import step
+from bisect_torch.analysis.series import build_series
+from bisect_torch.engine.bisect_request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
+from bisect_torch.engine.events import BuildProgress, Note
+from bisect_torch.model import Boundary, Build, BuildKind
+from bisect_torch.report.bisection import BisectionReport, row_words, search_data, search_lines
+from bisect_torch.report.text import plain
+from tests.analysis.made import observe
+
+
+def row(words: list[str | None], *, good: int | None = 0, bad: int | None = -1) -> Row:
+    """A row whose builds gave these words, None where it was not run."""
+    builds = tuple(f"2.{minor}.0" for minor in range(1, len(words) + 1))
+    seen = [observe(word, build=build) for word, build in zip(words, builds, strict=True) if word is not None]
+    (series,) = build_series(seen, builds)
+    question = Question(builds, None if good is None else builds[good], None if bad is None else builds[bad])
+    readings = {point.build: reading_of(point) for point in series.points if point is not None}
+    end = step(question, readings)
+    assert isinstance(end, Finished)
+    return Row(series, end)
+
+
+WORDS = {
+    "tight": (
+        row(["ok", None, "ok", "wrong", "wrong"]),
+        [
+            "boundary: 2.3.0 | 2.4.0, tight",
+            "not run, since the builds on both sides of them are alike: 2.2.0; `run` over all of them would show a "
+            "change that came and went",
+        ],
+    ),
+    "not tight": (
+        row(["ok", "broken", "wrong"]),
+        ["boundary: 2.1.0 | 2.3.0, not tight; untested between: 2.2.0 (broken: control case failed)"],
+    ),
+    "swapped": (
+        row(["wrong", "ok"]),
+        [
+            "2.1.0 was named as good, but gives silently wrong values there; a change of verdict was searched for all "
+            "the same",
+            "2.2.0 was named as bad, but is ok there; a change of verdict was searched for all the same",
+            "boundary: 2.1.0 | 2.2.0, tight",
+        ],
+    ),
+    "both good": (
+        row(["ok", "ok"]),
+        [
+            "2.2.0 was named as bad, but is ok there",
+            "2.1.0 and 2.2.0 are alike, each is ok: there is nothing to search between them; should it show only "
+            "sometimes: --flaky",
+        ],
+    ),
+    "an end is replaced": (
+        row(["uninstallable", "ok", "error:TypeError"]),
+        [
+            "2.1.0 cannot be judged (uninstallable: no wheel); 2.2.0 was taken instead, the nearest that can be",
+            "boundary: 2.2.0 | 2.3.0, tight",
+        ],
+    ),
+    "absent at the good end": (
+        row(["api_absent", "ok"]),
+        [
+            "2.1.0 was named as good, but is not available there; a change of verdict was searched for all the same",
+            "2.2.0 was named as bad, but is ok there; a change of verdict was searched for all the same",
+            "boundary: 2.1.0 | 2.2.0, tight",
+        ],
+    ),
+    "nothing can be judged": (
+        row(["broken", "skip"]),
+        [
+            "2.1.0 cannot be judged (broken: control case failed)",
+            "2.2.0 cannot be judged (skip: no such device)",
+            "nothing was searched: fewer than two builds from 2.1.0 to 2.2.0 can be judged",
+        ],
+    ),
+    "no opposite": (
+        row(["wrong", "wrong", "wrong"], good=None),
+        ["no opposite was found from 2.3.0 as far as 2.1.0, where the search ends (--from and --to move that)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_what_a_row_says(name: str) -> None:
+    given, expected = WORDS[name]
+    assert row_words(given) == expected
+
+
+BOUNDARY = Boundary("2.1.0", "2.3.0", (("2.2.0", "broken"),), 0.97)
+WEIGHED = Weighed(
+    boundaries=(BOUNDARY,), fixed=False, everywhere=0.02, nowhere=0.0, shows=0.42, confidence=0.95,
+    counts={"2.1.0": (0, 9), "2.3.0": (4, 9)}, processes=18, seconds=80.0,
+)  # fmt: skip
+
+
+def test_a_flaky_row_says_its_probabilities() -> None:
+    assert row_words(dataclasses.replace(row(["ok", "wrong"]), weighed=WEIGHED)) == [
+        "flaky: bad now and then from 2.3.0 on (last without 2.1.0), with a probability of 0.970",
+        "boundary: 2.1.0 | 2.3.0, not tight; untested between: 2.2.0 (broken)",
+        "probabilities of the boundaries: 2.1.0 | 2.3.0 0.970 and in every build 0.020",
+        "bad in these runs: 2.1.0 0 of 9 and 2.3.0 4 of 9",
+        "this rests on 18 worker processes; where it has the bug, it shows in about 42 % of the runs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"fixed": True}, "flaky: bad now and then up to 2.1.0, fixed in 2.3.0, with a probability of 0.970"),
+        (
+            {"boundaries": (), "everywhere": 0.96},
+            "flaky: every build of the range is bad now and then, with a probability of 0.960",
+        ),
+        ({"boundaries": (), "nowhere": 0.96}, "flaky: no build of the range has it, with a probability of 0.960"),
+        (
+            {"confidence": 0.99, "stopped": "no further run would tell more"},
+            "flaky: no boundary is named, since none is as likely as 0.99: no further run would tell more",
+        ),
+    ],
+)
+def test_how_a_flaky_row_may_end(change: dict[str, object], expected: str) -> None:
+    weighed = dataclasses.replace(WEIGHED, **change)
+    assert row_words(dataclasses.replace(row(["ok", "wrong"]), weighed=weighed))[0] == expected
+
+
+def result(*rows: Row, interrupted: bool = False) -> BisectResult:
+    return BisectResult(
+        rows=rows, environments={}, observations=(), judged=("2.1.0", "2.2.0"), known=("2.3.0",), made=("2.1.0",),
+        ahead=("2.2.0",), interrupted=interrupted, seconds=3.0,
+    )  # fmt: skip
+
+
+def test_the_effort_is_told_with_what_was_made_ahead_apart() -> None:
+    text = plain(search_lines(result(row(["ok", "ok", "wrong"])), 120))
+    assert (
+        "judged 2 of 3 builds, 1 known from before; made 1 environment, and 1 environment ahead of the search" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (result(row(["ok", "wrong"])), 1),
+        (result(row(["wrong", "ok"])), 0),
+        (result(row(["wrong", "ok", "broken"])), 3),
+        (result(row(["ok", "wrong", "broken"])), 1),
+        (result(row(["broken", "broken"])), 3),
+        (result(), 3),
+        (result(row(["ok", "ok"]), row(["ok", "wrong"])), 1),
+        (result(row(["ok", "wrong"]), interrupted=True), 130),
+        (result(dataclasses.replace(row(["ok", "wrong"]), weighed=dataclasses.replace(WEIGHED, fixed=True))), 0),
+    ],
+)
+def test_exit_codes_are_those_of_a_run_at_the_newer_end(given: BisectResult, code: int) -> None:
+    assert given.exit_code == code
+
+
+def test_the_data_can_be_written_as_json_and_says_what_the_text_says() -> None:
+    rows = [row(["ok", "broken", "wrong"]), dataclasses.replace(row(["ok", "wrong"]), weighed=WEIGHED)]
+    data = json.loads(json.dumps(search_data(result(*rows))))
+    assert data["rows"][0]["boundaries"] == [
+        {
+            "last_good": "2.1.0",
+            "first_bad": "2.3.0",
+            "tight": False,
+            "confidence": 1.0,
+            "between": {"2.2.0": "broken: control case failed"},
+        }
+    ]
+    assert data["rows"][1]["flaky"]["named"]["confidence"] == 0.97
+    assert data["rows"][1]["text"] == row_words(rows[1])
+
+
+def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
+    build = Build(BuildKind.RELEASE, "2.2.0", "2.2.0")
+    events = [
+        Judging(("2.2.0",), ("2.1.0", "ok"), ("2.3.0", "wrong"), 2, 1, 95.0),
+        BuildProgress(build, "downloading", 0, 900_000_000),
+        BuildProgress(build, "downloading", 500_000_000, 900_000_000),
+        BuildProgress(build, "failed", message="no \x1b wheel"),
+        Judged("2.2.0", {"ok": 2, "wrong": 1}),
+        Repeating(("2.1.0", "2.3.0")),
+        Weighs("case", WEIGHED, "2.3.0", 2, 16),
+        Note("something"),
+    ]
+    loud, quiet = io.StringIO(), io.StringIO()
+    for stream, report in ((loud, BisectionReport(loud)), (quiet, BisectionReport(quiet, quiet=True))):
+        for event in events:
+            report(event)
+        assert stream.getvalue().endswith("\n")
+    assert loud.getvalue().splitlines() == [
+        "judging 2.2.0, between 2.1.0 (ok) and 2.3.0 (wrong): at most 2 builds to go, 1 environment to make, about "
+        "2 min",
+        "2.2.0: downloading 900 MB",
+        "2.2.0: no environment: no \\x1b wheel",
+        "2.2.0: ok (2), wrong (1)",
+        "not as it was said to be: 2.1.0 and 2.3.0 again in further processes",
+        "likeliest so far 2.1.0 | 2.3.0 with 0.97; 2.3.0 next, in 2 further processes of 16 repeats",
+        "note: something",
+    ]
+    assert quiet.getvalue().splitlines() == ["2.2.0: no environment: no \\x1b wheel", "note: something"]
