@@ -27,6 +27,9 @@ MEMORY_TICK_S = 0.1
 EXIT_LIMIT_S = 30.0
 """Longest time a cell may take to leave after it has sent its result."""
 
+MOST_FORGIVEN = 20.0
+"""Times the limit: how much of a cell's waiting for a core is not counted, at most."""
+
 _STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
 _DEBUGGER_LIMIT_S = 10.0
@@ -125,6 +128,8 @@ class Watch:
         self._ending.stdout = BoundedOutput(pattern)
         self._ending.stderr = BoundedOutput(pattern)
         self._used_s = 0.0
+        self._forgiven_s = 0.0
+        self._core_wait_s = 0.0
         self._poll = select.poll()
         self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
         for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
@@ -168,7 +173,8 @@ class Watch:
             # What a forked cell shares with its parent, and what an interpreter has loaded, is not the cell's own use.
             self._baseline = system.resident_bytes(self._child.pid)
         self._ending.phase = phase
-        self._used_s = 0.0
+        self._used_s = self._forgiven_s = 0.0
+        self._core_wait_s = system.core_wait_s(self._child.pid)
 
     def _handle(self, descriptor: int, event: int) -> None:
         if descriptor in self._streams:
@@ -244,7 +250,22 @@ class Watch:
         self._read_messages()
         if self._ending.phase != before:  # what is already in the pipe counts
             return False
+        if self._forgive_waiting():
+            return False
         self._ending.timed_out = True
+        return True
+
+    def _forgive_waiting(self) -> bool:
+        """Give back the time in which the cell was ready to run and others had the cores: a machine under load makes no
+        timeout. A cell that sleeps, or that has a core and does not come to its end, gets nothing."""
+        waited = system.core_wait_s(self._child.pid)
+        limit = self._limits.of(self._ending.phase)
+        given = min(waited - self._core_wait_s, MOST_FORGIVEN * limit - self._forgiven_s)
+        if given < 0.05 * limit:
+            return False
+        self._core_wait_s = waited
+        self._forgiven_s += given
+        self._used_s -= given
         return True
 
     def _over_memory(self) -> bool:

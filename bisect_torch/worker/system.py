@@ -240,6 +240,12 @@ def resident_bytes(process: int) -> int:
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
+def core_wait_s(process: int) -> float:
+    """Seconds that the main thread of a process was ready to run and had no core; 0.0 where that is not known."""
+    fields = read_file("/proc/%d/schedstat" % process).split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
+
+
 def reset_peak() -> Optional[int]:
     """Start to measure this process's peak resident memory anew; gives what is resident now, None where unknown."""
     if not write_file("/proc/self/clear_refs", "5"):

@@ -161,6 +161,13 @@ def kills_its_worker() -> None:
 
 
 @case(seconds=[1.0])
+def works_a_while(seconds: float) -> None:
+    """So long on a core, however long that takes by the clock."""
+    while time.process_time() < seconds:
+        pass
+
+
+@case(seconds=[1.0])
 def takes_a_while(seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -168,6 +170,25 @@ def test_a_machine_that_slept_is_no_timeout(start: StartWorker) -> None:
         os.kill(pid, signal.SIGCONT)
     runner.join()
     assert results[0]["outcome"] == "returned"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux to put everything on one core")
+@pytest.mark.parametrize(("seconds", "outcome"), [(0.6, "returned"), (1e6, "timed_out")])
+def test_waiting_for_a_core_is_no_timeout_and_never_ending_is(start: StartWorker, seconds: float, outcome: str) -> None:
+    worker = start()
+    one_core = {min(os.sched_getaffinity(0))}
+    os.sched_setaffinity(worker._process.pid, one_core)
+    # In sessions of their own, as the cell is: the scheduler shares a core between sessions.
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in range(4)]
+    try:
+        for each in others:
+            os.sched_setaffinity(each.pid, one_core)
+        facts = worker.run(fault("works_a_while", parameters={"seconds": seconds}, timeout_s=1.2))
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+    assert facts["outcome"] == outcome
 
 
 def test_a_hundred_cells_leak_nothing(start: StartWorker) -> None:
