@@ -27,6 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
     ("bisect", "bisect_torch.cli.bisect", "find the release that changed it, with few installs", True),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
+    ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
@@ -125,6 +126,23 @@ def _dispatch(words: Sequence[str]) -> int:
     args.command_words = command_words
     args.debug = getattr(args, "debug", False)
     return int(module.command(args))
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options of an earlier command line, as a results file keeps it.
+
+    Raises:
+        UsageError: It cannot be understood, or not any more.
+    """
+    own, command_words = before_dashes(words)
+    chosen = _chosen(own)
+    if chosen is None:
+        raise UsageError(f"there is no command in {' '.join(words)!r}")
+    args, unknown = _build_parser(chosen)[0].parse_known_args(own)
+    if unknown:
+        raise UsageError(f"unknown words in an earlier command line: {' '.join(unknown)}")
+    args.command_words = command_words
+    return args
 
 
 def _chosen(words: Sequence[str]) -> Command | None:

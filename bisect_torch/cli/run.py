@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.interruption import Interruption
+    from bisect_torch.model import Build
     from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
 
@@ -189,7 +190,7 @@ def build_request(
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
     file = ResultsFile.open(args.output)
-    options = environment_options(args)
+    options = environment_options(args, both_locks=True)
     builds = choose_builds(
         choice or selection(args),
         options.index,
@@ -198,8 +199,10 @@ def build_request(
         cache_dir=options.store.index_cache,
         note=lambda text: print(f"note: {text}", file=sys.stderr),
     )
+    builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
     return RunRequest(
         builds=builds,
+        lines=lines,
         discovered=discovered,
         environment_options=options,
         plan=environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))),
@@ -220,6 +223,15 @@ def build_request(
         guard=_guard(),
         command_line=tuple(sys.argv[1:]),
     )
+
+
+def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
+    """Each build that has a lock once more with today's dependencies, and the lines along which they are compared."""
+    from bisect_torch.model import TODAY, BuildKind
+
+    pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
+    lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
+    return (*builds, *(twin for _, twin in pairs)), lines
 
 
 def _guard() -> str | None:
@@ -275,6 +287,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         seconds=result.seconds,
         notes=request.plan.notes,
         known_releases=known_releases(),
+        twins=result.beside,
     )
 
 
