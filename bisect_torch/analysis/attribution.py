@@ -196,10 +196,13 @@ class _Attributing:
         found = ddmin(every, lambda part: self._shows(Side.OLD, part))
         if new is Side.NEW:
             return self._made(Cause.EITHER, found, alone=True, reverses=False)
-        able = set(found) <= set(self._separable[Side.NEW])
-        like = self._try(Side.NEW, found) if able else None
-        reverses = None if like is None else like is Side.OLD
-        return self._made(Cause.DEPENDENCY, found, alone=True, reverses=reverses, why=self._undecided(Side.NEW))
+        why = self._undecided(Side.NEW)
+        return self._made(Cause.DEPENDENCY, found, alone=True, reverses=self._reverses(found), why=why)
+
+    def _reverses(self, found: tuple[str, ...]) -> bool | None:
+        """Whether the new torch with these of the old side, and all others of the new one, is as before."""
+        like = self._try(Side.NEW, found) if set(found) <= set(self._separable[Side.NEW]) else None
+        return None if like is None else like is Side.OLD
 
     def _needed(self) -> Attribution:
         """The new torch with the old dependencies is as before: the new ones are needed. Which, and are they enough?"""
@@ -208,10 +211,10 @@ class _Attributing:
         able = set(found) <= set(self._separable[Side.OLD])
         like = self._try(Side.OLD, found) if able else None
         if like is Side.NEW:
-            return self._made(Cause.DEPENDENCY, found, alone=True, reverses=True)
+            return self._made(Cause.DEPENDENCY, found, alone=True, reverses=self._reverses(found))
         if like is Side.OLD:
-            return self._made(Cause.TOGETHER, found, alone=False, reverses=True)
-        return self._made(Cause.INSEPARABLE, found, reverses=True, why=self._undecided(Side.OLD) or (_NOT_ALONE,))
+            return self._made(Cause.TOGETHER, found, alone=False)
+        return self._made(Cause.INSEPARABLE, found, why=self._undecided(Side.OLD) or (_NOT_ALONE,))
 
     # --- asking
 

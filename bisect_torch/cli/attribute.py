@@ -68,7 +68,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.plain import PlainReport
 
     request, notes = build_attribution(args)
-    result = Attributing(request, PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
+    result = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
     if args.json:
         import json
 

@@ -87,15 +87,15 @@ class Attributing:
 
     Args:
         request: The boundary.
-        observer: Told what happens in every run.
+        observers: Makes an observer for each of the runs, one after another.
         interruption: Watches the signals that end a run.
     """
 
     def __init__(
-        self, request: AttributionRequest, observer: Callable[[events.Event], None], interruption: Interruption
+        self, request: AttributionRequest, observers: Callable[[], events.Observer], interruption: Interruption
     ) -> None:
         self._request = request
-        self._observer = observer
+        self._observers = observers
         self._interruption = interruption
         self._environments: dict[str, Environment] = {}
         self._names: dict[Hybrid, str] = {}
@@ -109,7 +109,7 @@ class Attributing:
             Interrupted: The user stopped it; what had finished is kept.
             BisectTorchError: The results file cannot be written.
         """
-        result = self._run(self._request.run)
+        result = self._run(self._request.run, self._observers())
         old, new = _points(result.series)
         self._environments.update(result.environments)
         changes: tuple[Change, ...] = ()
@@ -132,8 +132,8 @@ class Attributing:
             environments=self._environments,
         )
 
-    def _run(self, request: RunRequest) -> RunResult:
-        result = Run(request, self._observer, self._interruption).execute()
+    def _run(self, request: RunRequest, observer: events.Observer) -> RunResult:
+        result = Run(request, observer, self._interruption).execute()
         if result.interrupted:
             raise Interrupted("interrupted; what had finished is kept", hint="the same command goes on from there")
         return result
@@ -185,8 +185,9 @@ class Attributing:
         request = self._request.run
         builds = [self._build(hybrid) for hybrid in hybrids]
         old, new = self._request.old, self._request.new
+        observer = self._observers()
         for hybrid, build in zip(hybrids, builds, strict=True):
-            self._observer(events.Note(f"trying torch {build.version} with {build.name.partition('+')[2]}"))
+            observer(events.Note(f"trying torch {build.version} with {build.name.partition('+')[2]}"))
             self._names[hybrid] = build.name
         everything = (old, new, *builds)
         result = self._run(
@@ -195,7 +196,8 @@ class Attributing:
                 builds=everything,
                 plan=environments.plan_environments(everything, request.environment_options),
                 lines=((old.name, new.name), *((old.name, build.name, new.name) for build in builds)),
-            )
+            ),
+            observer,
         )
         self._environments.update(result.environments)
         for series in result.beside:
