@@ -170,18 +170,18 @@ def attribute(differing: Sequence[str], separable: Mapping[Side, Sequence[str]],
 class _Attributing:
     def __init__(self, differing: Sequence[str], separable: Mapping[Side, Sequence[str]], judge: Judge) -> None:
         self._differing = tuple(differing)
-        self._separable = {side: tuple(sorted(separable[side])) for side in Side}
+        self._separable = {side: tuple(sorted(separable[side], key=_suspicion)) for side in Side}
         self._judge = judge
         self._trials: dict[Hybrid, Answer] = {}
 
     def outcome(self) -> Attribution:
         if not self._differing:
             return Attribution(Cause.TORCH)
-        whole = [Hybrid(side, self._separable[side]) for side in (Side.NEW, Side.OLD) if self._separable[side]]
+        whole = [self._whole(side) for side in (Side.NEW, Side.OLD) if self._separable[side]]
         if not whole:
             return self._made(Cause.INSEPARABLE, why=("nothing that differs can be taken apart from torch",))
         self._ask(whole)
-        new, old = (self._like(Hybrid(side, self._separable[side])) for side in (Side.NEW, Side.OLD))
+        new, old = (self._like(self._whole(side)) for side in (Side.NEW, Side.OLD))
         if old is Side.NEW:
             return self._enough(new)
         if new is Side.OLD:
@@ -218,6 +218,10 @@ class _Attributing:
 
     # --- asking
 
+    def _whole(self, side: Side) -> Hybrid:
+        """The torch of a side with all that it may have from the other."""
+        return _hybrid(side, self._separable[side])
+
     def _shows(self, torch: Side, swapped: tuple[str, ...]) -> bool | None:
         like = self._try(torch, swapped)
         return None if like is None else like is Side.NEW
@@ -225,7 +229,7 @@ class _Attributing:
     def _try(self, torch: Side, swapped: tuple[str, ...]) -> Side | None:
         if not swapped:  # that build itself
             return torch
-        hybrid = Hybrid(torch, tuple(sorted(swapped)))
+        hybrid = _hybrid(torch, swapped)
         if hybrid not in self._trials:
             self._ask([hybrid])
         return self._like(hybrid)
@@ -240,7 +244,7 @@ class _Attributing:
 
     def _undecided(self, torch: Side) -> tuple[str, ...]:
         """Why the hybrid of this torch with all that it may have from the other side says nothing."""
-        hybrid = Hybrid(torch, self._separable[torch])
+        hybrid = self._whole(torch)
         if hybrid not in self._trials:
             return (f"the {torch.value} torch can have nothing from the other side",)
         answer = self._trials[hybrid]
@@ -259,7 +263,18 @@ class _Attributing:
     ) -> Attribution:
         bound = tuple(name for name in self._differing if name not in self._separable[Side.NEW])
         trials = tuple(Trial(hybrid, answer) for hybrid, answer in self._trials.items())
-        return Attribution(cause, packages, alone, reverses, bound, trials, why)
+        return Attribution(cause, tuple(sorted(packages)), alone, reverses, bound, trials, why)
 
+
+def _hybrid(torch: Side, swapped: Sequence[str]) -> Hybrid:
+    return Hybrid(torch, tuple(sorted(swapped)))
+
+
+def _suspicion(name: str) -> tuple[int, str]:
+    return _SUSPECTS.index(name) if name in _SUSPECTS else len(_SUSPECTS), name
+
+
+_SUSPECTS = ("numpy", "sympy", "setuptools", "triton", "python")
+"""What torch and its users call most. They stand together, so that most causes are found in fewer steps."""
 
 _NOT_ALONE = "whether they change it without the new torch cannot be judged"
