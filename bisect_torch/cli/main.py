@@ -41,6 +41,7 @@ examples:
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
   bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0 which release broke it, with few installs
   bisect-torch judge results.parquet --rtol 1e-3        other tolerances, no re-run
+  bisect-torch attribute results.parquet repro          torch, or one of its dependencies?
 
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 """
@@ -51,6 +52,13 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        # argparse forgets that the names of commands stand further in than options.
+        names = [self._format_action_invocation(each) for each in self._iter_indented_subactions(action)]
+        inside = self._current_indent + self._indent_increment
+        self._action_max_length = max([self._action_max_length, *(len(name) + inside for name in names)])
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" in text:

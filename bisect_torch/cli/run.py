@@ -33,6 +33,7 @@ examples:
   bisect-torch run cases.py -k "bmm and not float64"  some cases of a file
   bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
+  bisect-torch run repro.py --locks release,today     what do newer dependencies change
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
 
 Results are kept: the same line again runs only what is missing.
