@@ -191,7 +191,7 @@ def build_request(
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
     file = ResultsFile.open(args.output)
-    options = environment_options(args, both_locks=True)
+    options = environment_options(args, both_locks=choice is None)
     builds = choose_builds(
         choice or selection(args),
         options.index,
