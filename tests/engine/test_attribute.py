@@ -117,7 +117,12 @@ ANSWERS: dict[str, tuple[str, list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ANSWERS)
+QUICK = ("by_torch", "by_numpy", "by_mixing")
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in ANSWERS]
+)
 def test_what_made_the_difference_is_named(ran: Tool, case: str) -> None:
     cause, packages, sentence = ANSWERS[case]
 
