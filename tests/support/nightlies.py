@@ -5,7 +5,8 @@
 
 Days 2026-09-26 to 2026-11-28 without :data:`GAPS`. Versions are 2.15.0.dev… before :data:`CUT`, then 2.16.0.dev….
 ``torch.answer()`` is 42 before :data:`BROKE` and 41 from then on; the build of :data:`UNIMPORTABLE` cannot be imported;
-that of :data:`YANKED` is withdrawn; those of :data:`SAME_COMMIT` were built from one commit. Each torch requires a
+that of :data:`YANKED` is withdrawn; those of :data:`SAME_COMMIT` were built from one commit. Commits are real ones of git, see
+:func:`write_checkout`. Each torch requires a
 triton that only that index has, exactly, and each day has a torchvision that requires that day's torch. Releases 2.14.0
 and 2.15.0 are on the default index and, as ``+cpu``, on the backend's; so is the candidate 2.16.0 on ``test/cpu``.
 """
@@ -13,7 +14,11 @@ and 2.15.0 are on the default index and, as ``+cpu``, on the backend's; so is th
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
 
 from tests.support.index import FakeIndex
 from tests.support.wheels import Wheel, build_wheel, fake_numpy, fake_setuptools, fake_torch
@@ -25,6 +30,8 @@ BROKE = datetime.date(2026, 11, 12)
 UNIMPORTABLE = datetime.date(2026, 11, 11)
 YANKED = datetime.date(2026, 11, 15)
 SAME_COMMIT = (datetime.date(2026, 11, 18), datetime.date(2026, 11, 19))
+
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 GOOD, BAD = "def answer(): return 42", "def answer(): return 41"
 RELEASES = {"2.14.0": "2026-09-02", "2.15.0": "2026-10-28"}
@@ -41,11 +48,39 @@ def version(day: datetime.date) -> str:
 
 
 def commit(day: datetime.date) -> str:
-    """``torch.version.git_version`` of a day's build."""
-    built = SAME_COMMIT[0] if day in SAME_COMMIT else day
-    return hashlib.sha1(f"nightly {built}".encode()).hexdigest()
+    """``torch.version.git_version`` of a day's build: a commit of the branch of nightlies."""
+    content = _commit_object(day)
+    return hashlib.sha1(b"commit %d\0" % len(content) + content).hexdigest()
 
 
+def main_commit(day: datetime.date) -> str:
+    """The commit of main that stands in its message."""
+    return hashlib.sha1(f"main {_built(day)}".encode()).hexdigest()
+
+
+def write_checkout(folder: Path, wanted: Iterable[datetime.date]) -> Path:
+    """A git repository that has the commits of some days."""
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    for day in wanted:
+        words = ["git", "-C", folder, "hash-object", "-t", "commit", "-w", "--stdin"]
+        done = subprocess.run(words, input=_commit_object(day), capture_output=True, check=True)
+        assert done.stdout.decode().strip() == commit(day)
+    return folder
+
+
+def _built(day: datetime.date) -> datetime.date:
+    return SAME_COMMIT[0] if day in SAME_COMMIT else day
+
+
+def _commit_object(day: datetime.date) -> bytes:
+    built = _built(day)
+    seconds = int(datetime.datetime.combine(built, datetime.time(8), datetime.timezone.utc).timestamp())
+    who = f"bot <bot@example.invalid> {seconds} +0000"
+    message = f"{built} nightly release ({main_commit(day)})"
+    return f"tree {_EMPTY_TREE}\nauthor {who}\ncommitter {who}\n\n{message}\n".encode()
+
+
+@functools.cache
 def torch_of(day: datetime.date) -> Wheel:
     body = BAD if day >= BROKE else GOOD
     return fake_torch(
@@ -57,15 +92,17 @@ def torch_of(day: datetime.date) -> Wheel:
     )
 
 
-def company_of(day: datetime.date) -> list[Wheel]:
+@functools.cache
+def company_of(day: datetime.date) -> tuple[Wheel, ...]:
     vision = build_wheel("torchvision", f"0.31.0.dev{day:%Y%m%d}+cpu", requires=[f"torch=={version(day)}"])
-    return [build_wheel("triton", _triton(day)), vision]
+    return build_wheel("triton", _triton(day)), vision
 
 
 def nightly_index() -> FakeIndex:
     """The index, not started yet."""
     index = FakeIndex([fake_numpy(upload_time="2026-08-01"), fake_setuptools(upload_time="2026-08-01")])
     index.add(build_wheel("torchvision", "0.29.0", requires=["torch==2.14.0"], upload_time="2026-09-02"))
+    index.add(build_wheel("torchvision", "0.30.0", requires=["torch==2.15.0"], upload_time="2026-10-28"))
     index.add(build_wheel("torchao", "0.14.0", upload_time="2026-09-02"))
     # PyTorch's own indexes carry old copies of what others publish.
     index.add(fake_numpy("1.26.0"), shelf="nightly/cpu")
