@@ -13,7 +13,7 @@ from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.catalogue import OLDEST_RELEASE
 from bisect_torch.releases.local import local_build
-from bisect_torch.releases.nightly_words import NightlyWord, is_nightly_version, named_word
+from bisect_torch.releases.nightly_words import TEST, NightlyWord, is_nightly_version, named_word
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,38 @@ def is_unreleased(name: str) -> bool:
 def is_path(name: str) -> bool:
     """Whether a build's name is the path of an interpreter: it has a slash."""
     return os.sep in name
+
+
+def named_among(name: str, builds: Sequence[Build]) -> Build | None:
+    """Which of some builds a name means: a version, an interpreter's path, ``nightly``, ``test``, a day.
+
+    ``nightly`` is the newest nightly of them, a day without a build the nearest; of days, the newest build counts.
+    None where the name means none of them.
+
+    Raises:
+        UsageError: The name is a day that no calendar has.
+    """
+    ordered = sorted(builds, key=release_order)
+    if is_path(name):
+        return next((build for build in ordered if build.name == str(Path(name).expanduser())), None)
+    word = named_word(name)
+    if word is None:
+        return next((build for build in ordered if _is_version(name, build)), None)
+    kind = BuildKind.CANDIDATE if word.channel == TEST else BuildKind.NIGHTLY
+    of_kind = [build for build in ordered if build.kind is kind]
+    if word.first is None:
+        return of_kind[-1] if of_kind else None
+    wanted = word.last or word.first
+    dated = [(build.day, build) for build in of_kind if build.day is not None]
+    return min(dated, key=lambda pair: (abs(pair[0] - wanted), pair[0]), default=(None, None))[1]
+
+
+def _is_version(name: str, build: Build) -> bool:
+    try:
+        wanted = Version(name)
+    except InvalidVersion:
+        return False
+    return build.kind in (BuildKind.RELEASE, BuildKind.NIGHTLY) and Version(build.version) == wanted
 
 
 def select(

@@ -12,7 +12,7 @@ from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.nightlies import NEAREST_WITHIN_DAYS, Shelf, choose, named
 from bisect_torch.releases.nightly_words import NightlyWord, day_of, named_word, nightly_word
-from bisect_torch.releases.selection import Selection, release_order
+from bisect_torch.releases.selection import Selection, named_among, release_order
 
 START = datetime.date(2026, 11, 1)
 
@@ -86,6 +86,27 @@ def test_release_order_of_nightlies_between_releases() -> None:
     local = Build(BuildKind.LOCAL, "2.16.0", "/opt/python")
     expected = [*builds[:-1], candidate, builds[-1], local]
     assert sorted([local, *reversed(builds), candidate], key=release_order) == expected
+
+
+def test_a_name_is_found_among_builds_that_were_chosen() -> None:
+    release = Build(BuildKind.RELEASE, "2.16.0", "2.16.0")
+    candidate = Build(BuildKind.CANDIDATE, "2.16.0", "2.16.0 (test)")
+    local = Build(BuildKind.LOCAL, "2.16.0", "/opt/python")
+    builds = (local, nightly(1), nightly(4), release, candidate)
+    meant = {
+        "nightly": nightly(4),
+        "test": candidate,
+        "2026-11-01": nightly(1),
+        "2026-11-03": nightly(4),
+        "2.16.0.dev20261101": nightly(1),
+        "2.16": release,
+        "/opt/python": local,
+        "2.15.0": None,
+        "newest": None,
+    }
+    assert {name: named_among(name, builds) for name in meant} == meant
+    assert named_among("nightly", (release,)) is None
+    assert named_among("2026-11-01", (release,)) is None
 
 
 # --- which build

@@ -5,10 +5,10 @@
 
 Days 2026-09-26 to 2026-11-28 without :data:`GAPS`. Versions are 2.15.0.dev… before :data:`CUT`, then 2.16.0.dev….
 ``torch.answer()`` is 42 before :data:`BROKE` and 41 from then on; the build of :data:`UNIMPORTABLE` cannot be imported;
-that of :data:`YANKED` is withdrawn; those of :data:`SAME_COMMIT` were built from one commit. Commits are real ones of git, see
-:func:`write_checkout`. Each torch requires a
-triton that only that index has, exactly, and each day has a torchvision that requires that day's torch. Releases 2.14.0
-and 2.15.0 are on the default index and, as ``+cpu``, on the backend's; so is the candidate 2.16.0 on ``test/cpu``.
+that of :data:`YANKED` is withdrawn; those of :data:`SAME_COMMIT` were built from one commit. Commits are real ones of
+git, for :func:`write_checkout`. Each torch requires a triton that only that index has, exactly, and each day has a
+torchvision that requires that day's torch. Releases 2.14.0 and 2.15.0 are on the default index and, as ``+cpu``, on the
+backend's; candidates of 2.15.0 and 2.16.0 are on ``test/cpu``.
 """
 
 from __future__ import annotations
