@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.index import IndexOptions, catalogue_builds, effective_options, list_builds
@@ -73,10 +75,14 @@ def _with_unreleased(
     first = _end(selection.first, selection, source, place=0)
     last = _end(selection.last, selection, source, place=-1)
     ends = [build for build in (first, last) if build is not None]
+    oldest = selection.first if first is None else first.version
+    newest = selection.last if last is None else last.version
+    if ends and selection.either_way:
+        oldest, newest = _in_order(oldest, newest)
     rest = replace(
         selection,
-        first=selection.first if first is None else first.version,
-        last=selection.last if last is None else last.version,
+        first=oldest,
+        last=newest,
         versions=tuple(name for name in selection.versions if name not in named),
         exclude=tuple(name for name in selection.exclude if name not in selection.unreleased),
         nightly=(),
@@ -95,6 +101,15 @@ def _with_unreleased(
     if not chosen:
         raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
     return source.with_facts(sorted(chosen.values(), key=release_order))
+
+
+def _in_order(first: str | None, last: str | None) -> tuple[str | None, str | None]:
+    """Two ends of a range, the older first; as they are where one of them is no version: that is refused by name."""
+    try:
+        reversed_ends = first is not None and last is not None and Version(first) > Version(last)
+    except InvalidVersion:
+        return first, last
+    return (last, first) if reversed_ends else (first, last)
 
 
 def _end(name: str | None, selection: Selection, source: Unreleased, *, place: int) -> Build | None:

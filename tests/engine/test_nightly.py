@@ -101,6 +101,7 @@ def test_a_bug_is_found_between_two_nightlies_and_handed_on_to_a_checkout(nightl
     assert "--source CHECKOUT reads them" in text
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_says_nothing_about_the_build_and_is_taken_up(nightly: Nightly) -> None:
     """And what is installed goes on to work when the nightly has left the index, or nobody can ask it."""
     wheel = nightlies.torch_of(november(28))
@@ -173,3 +174,21 @@ def test_the_nightlies_of_a_span_are_listed_with_their_commits(nightly: Nightly)
     assert [row["version"] for row in rows] == [name(day) for day in (18, 19, 20, 22)]
     assert [row["git_commit"] for row in rows] == [nightlies.commit(november(day)) for day in (18, 19, 20, 22)]
     assert "nightly/cpu has no nightly of 2026-11-21" in answer.stderr
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_from_a_release_into_the_nightlies_after_it(nightly: Nightly) -> None:
+    """The ends either way round; 45 nightlies lie between them, and few are made."""
+    more = {"BISECT_TORCH_BACKEND_INDEX": nightly.index.base, "UV_HTTP_RETRIES": "0"}
+    own = ["--index-url", nightly.index.url, "--python", nightly.tool.python]
+    store = ["--store", str(nightly.tool.folder / "store"), "--torch-backend", "cpu", "--json"]
+    words = nightly.tool.words("bisect", "case.py", "--good", "nightly", "--bad", "2.15.0", *own, *store)
+
+    answer = nightly.tool.call(words, **more)
+
+    assert answer.code == 1, answer.stderr
+    (row,) = answer.data["search"]["rows"]
+    (boundary,) = row["boundaries"]
+    assert (boundary["last_good"], boundary["first_bad"]) == (name(10), name(12))
+    assert list(boundary["between"]) == [name(11)]
+    assert len(answer.data["search"]["made"]) <= 9
