@@ -66,7 +66,12 @@ class Outcome(str, enum.Enum):
 class BuildKind(str, enum.Enum):
     RELEASE = "release"
     NIGHTLY = "nightly"
+    CANDIDATE = "candidate"  # a release candidate, from PyTorch's index of tests
     LOCAL = "local"
+
+
+CANDIDATE_SUFFIX = " (test)"
+"""Ends the name of a release candidate, whose version is that of the release to come."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Build:
     """One torch that can be installed or pointed at.
 
     Args:
-        kind: Release, nightly or a local interpreter.
+        kind: Release, nightly, release candidate or a local interpreter.
         version: Public version as pip shows it, without the local part: ``2.9.1``.
         name: How the user names it and how its column is headed: ``2.9.1``, or the path of the interpreter.
         day: Day on which it was published, where known.
@@ -84,6 +89,10 @@ class Build:
         python: The interpreter, for a local build only.
         yanked: Every file of it was withdrawn from the index: it takes part only when named.
         lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
+        index: Which of PyTorch's own indexes has it, as a path below their base address: ``nightly/cpu``; None for the
+            index of the run.
+        wheels: SHA-256 of the files that are this build, for a name whose files an index may replace; empty for any.
+        gone: It has left its index: only an environment that exists already can run it.
     """
 
     kind: BuildKind
@@ -96,6 +105,9 @@ class Build:
     python: Path | None = None
     yanked: bool = False
     lock: Path | None = None
+    index: str | None = None
+    wheels: tuple[str, ...] = ()
+    gone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
