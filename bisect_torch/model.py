@@ -66,7 +66,12 @@ class Outcome(str, enum.Enum):
 class BuildKind(str, enum.Enum):
     RELEASE = "release"
     NIGHTLY = "nightly"
+    CANDIDATE = "candidate"  # a release candidate, from PyTorch's index of tests
     LOCAL = "local"
+
+
+CANDIDATE_SUFFIX = " (test)"
+"""Ends the name of a release candidate, whose version is that of the release to come."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Build:
     """One torch that can be installed or pointed at.
 
     Args:
-        kind: Release, nightly or a local interpreter.
+        kind: Release, nightly, release candidate or a local interpreter.
         version: Public version as pip shows it, without the local part: ``2.9.1``.
         name: How the user names it and how its column is headed: ``2.9.1``, or the path of the interpreter.
         day: Day on which it was published, where known.
@@ -113,6 +118,10 @@ class Build:
         lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
         variant: Other dependencies than those of its lock. Its name is then ``version+label``.
         own_python: The minor Python that its environment has, whatever the others have; None leaves it to the run.
+        index: Which of PyTorch's own indexes has it, as a path below their base address: ``nightly/cpu``; None for the
+            index of the run.
+        wheels: SHA-256 of the files that are this build, for a name whose files an index may replace; empty for any.
+        gone: It has left its index: only an environment that exists already can run it.
     """
 
     kind: BuildKind
@@ -125,6 +134,9 @@ class Build:
     python: Path | None = None
     yanked: bool = False
     lock: Path | None = None
+    index: str | None = None
+    wheels: tuple[str, ...] = ()
+    gone: bool = False
     variant: Variant | None = None
     own_python: str | None = None
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, positive, probability
 from bisect_torch.cli.options import add_environment_options
-from bisect_torch.cli.run import add_running_arguments, build_request, continue_with, discover, known_releases
+from bisect_torch.cli.releases import add_source_argument
+from bisect_torch.cli.run import (
+    add_running_arguments,
+    build_request,
+    continue_with,
+    discover,
+    known_releases,
+    origins_of,
+)
 from bisect_torch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +40,8 @@ examples:
   bisect-torch bisect "cases.py::bmm[batch=65552]" --good 2.6.0 --bad 2.9.0
   bisect-torch bisect cases.py -k bmm --good 2.6.0 --bad 2.9.0
   bisect-torch bisect flaky.py --good 2.6.0 --bad 2.9.0 --flaky
+  bisect-torch bisect repro.py --good 2.15.0 --bad nightly --torch-backend cpu --source ~/pytorch
+  bisect-torch bisect repro.py --good 2026-11-01 --bad 2026-11-28 --torch-backend cpu
   bisect-torch bisect --good 2.6.0 --bad 2.9.0 -- python train.py --steps 3
 
 The ends may be named either way round: a change of verdict is searched, and named afterwards (broke, fixed, first
@@ -56,8 +66,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "case", nargs="?", metavar="CASE", help="a case file, file.py::case, file.py::case[parameter=value], a script"
     )
     group = parser.add_argument_group("which builds")
-    group.add_argument("--good", metavar="VERSION", help="said to be good; alone: search newer builds from there")
-    group.add_argument("--bad", metavar="VERSION", help="said to be bad; alone: search older builds from there")
+    group.add_argument("--good", metavar="BUILD", help="said to be good; alone: search newer builds from there")
+    group.add_argument("--bad", metavar="BUILD", help="said to be bad; alone: search older builds from there")
     group.add_argument(
         "--find-fix", action="store_true", help="with one end: the other way, from bad to newer, from good to older"
     )
@@ -109,6 +119,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="FILE",
         help="default %(default)s; what it holds is not run again",
     )
+    add_source_argument(results)
     results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and judged, and stop")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
@@ -233,22 +244,19 @@ def _choice(args: argparse.Namespace) -> Selection:
         try:
             first, last = sorted(released, key=Version)
         except InvalidVersion:
-            first, last = released  # refused by name
+            first, last = released  # a nightly, put in order once it is found; else refused by name
     exclude = tuple(dict.fromkeys(name for names in args.exclude for name in names))
-    return Selection(first=first, last=last, versions=tuple(ends), exclude=exclude, minor_only=args.minor_only)
+    return Selection(
+        first=first, last=last, versions=tuple(ends), exclude=exclude, minor_only=args.minor_only, either_way=True
+    )
 
 
 def _find(end: str, builds: Sequence[Build]) -> str:
-    from packaging.version import Version
+    from bisect_torch.releases.selection import named_among
 
-    from bisect_torch.releases.selection import is_path
-
-    for build in builds:
-        if is_path(end):
-            if build.name == str(Path(end).expanduser()):
-                return build.name
-        elif build.python is None and Version(build.version) == Version(end):
-            return build.name
+    build = named_among(end, builds)
+    if build is not None:
+        return build.name
     raise UsageError(f"{end} is an end of the range, and does not take part", hint="--exclude names it")
 
 
@@ -307,6 +315,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         seconds=result.seconds,
         notes=request.run.plan.notes,
         known_releases=known_releases(),
+        origins=origins_of(request.run.builds, result.environments, request.run.source),
     )
 
 

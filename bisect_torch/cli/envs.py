@@ -103,12 +103,15 @@ def build(args: argparse.Namespace) -> int:
     from bisect_torch.releases.choosing import choose_builds
 
     options = environment_options(args)
+    minor = python_minor(options)
     builds = choose_builds(
         selection(args),
         options.index,
-        python=python_minor(options),
+        python=minor,
         backend=options.backend,
         cache_dir=options.store.index_cache,
+        ledger=options.store.nightlies,
+        installed=lambda build: environments.is_installed(build, options, minor),
         note=lambda text: _say(f"note: {text}"),
     )
     plan = environments.plan_environments(builds, options)

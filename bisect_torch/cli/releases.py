@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bisect_torch.model import Build
     from bisect_torch.releases.catalogue import Release
     from bisect_torch.releases.index import IndexOptions
+    from bisect_torch.releases.nightly_words import NightlyWord
     from bisect_torch.releases.selection import Selection
 
 
@@ -22,6 +23,7 @@ examples:
   bisect-torch releases
   bisect-torch releases --from 2.9.0 --python 3.12
   bisect-torch releases --torch-backend cpu --json
+  bisect-torch releases --torch-backend cpu --nightly 2026-11-01..2026-11-28
 """
 
 
@@ -54,7 +56,7 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
         type=comma_list,
         default=[],
         metavar="LIST",
-        help="builds by name, separated by commas: versions, or paths of Python interpreters",
+        help="builds by name, separated by commas: versions, nightly, test, days, or paths of Python interpreters",
     )
     group.add_argument(
         "--exclude",
@@ -65,6 +67,43 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
         help="versions that do not take part",
     )
     group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
+    add_nightly_argument(group)
+
+
+def add_nightly_argument(parser: argparse._ActionsContainer) -> None:
+    """Declare ``--nightly``, which :func:`nightly_words` reads."""
+    parser.add_argument(
+        "--nightly",
+        action="append",
+        type=comma_list,
+        default=[],
+        metavar="WHEN",
+        help="builds that are no releases, beside the others that are named: latest, a day 2026-11-20, days "
+        "2026-11-01..2026-11-28, or test (the release candidate)",
+    )
+
+
+def add_source_argument(parser: argparse._ActionsContainer) -> None:
+    """Declare ``--source``, a path for :func:`bisect_torch.releases.commits.check_source`."""
+    parser.add_argument(
+        "--source",
+        type=_path,
+        metavar="CHECKOUT",
+        help="a git clone of PyTorch, to find the commits of main from which nightly builds were made",
+    )
+
+
+def nightly_words(args: argparse.Namespace) -> tuple[NightlyWord, ...]:
+    """What ``--nightly`` says.
+
+    Raises:
+        UsageError: A word means nothing.
+    """
+    if not args.nightly:
+        return ()
+    from bisect_torch.releases.nightly_words import nightly_word
+
+    return tuple(dict.fromkeys(nightly_word(text) for text in _joined(args.nightly)))
 
 
 def add_index_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +134,7 @@ def selection(args: argparse.Namespace) -> Selection:
         versions=_joined(args.versions),
         exclude=_joined(args.exclude),
         minor_only=args.minor_only,
+        nightly=nightly_words(args),
     )
 
 
@@ -123,7 +163,8 @@ def command(args: argparse.Namespace) -> int:
         index_options(args),
         python=args.python,
         backend=args.torch_backend,
-        cache_dir=_cache_folder(),
+        cache_dir=_store() / "index-cache",
+        ledger=_store() / "nightlies" / "ledger.json",
         note=lambda text: print(f"note: {text}", file=sys.stderr),
     )
     catalogue = {release.version: release for release in load_catalogue()}
@@ -137,14 +178,20 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cache_folder() -> Path:
+def _path(text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)
+
+
+def _store() -> Path:
     import os
     from pathlib import Path
 
     import platformdirs
 
     store = os.environ.get("BISECT_TORCH_STORE")
-    return (Path(store) if store else platformdirs.user_data_path("bisect-torch")) / "index-cache"
+    return Path(store) if store else platformdirs.user_data_path("bisect-torch")
 
 
 def _joined(lists: list[tuple[str, ...]]) -> tuple[str, ...]:

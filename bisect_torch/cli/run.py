@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options
-from bisect_torch.cli.releases import add_selection_arguments, selection
+from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
 from bisect_torch.cli.words import before_dashes
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.interruption import Interruption
-    from bisect_torch.model import Build
+    from bisect_torch.model import Build, Environment
+    from bisect_torch.releases.commits import Origin
     from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
 
@@ -34,6 +35,8 @@ examples:
   bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
   bisect-torch run repro.py --locks release,today     what do newer dependencies change
+  bisect-torch run repro.py --from 2.13.0 --nightly latest --torch-backend cpu
+  bisect-torch run repro.py --nightly 2026-11-01..2026-11-28 --torch-backend cpu --source ~/pytorch
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
 
 Results are kept: the same line again runs only what is missing.
@@ -65,6 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="FILE",
         help="default %(default)s",
     )
+    add_source_argument(results)
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
@@ -186,18 +190,24 @@ def build_request(
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.model import Isolation
     from bisect_torch.releases.choosing import choose_builds
+    from bisect_torch.releases.commits import check_source
     from bisect_torch.results import ResultsFile
 
+    named: Path | None = vars(args).get("source")
+    source = None if named is None else check_source(named)
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
     file = ResultsFile.open(args.output)
     options = environment_options(args, both_locks=choice is None)
+    minor = python_minor(options)
     builds = choose_builds(
         choice or selection(args),
         options.index,
-        python=python_minor(options),
+        python=minor,
         backend=options.backend,
         cache_dir=options.store.index_cache,
+        ledger=options.store.nightlies,
+        installed=lambda build: environments.is_installed(build, options, minor),
         note=lambda text: print(f"note: {text}", file=sys.stderr),
     )
     builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
@@ -223,6 +233,7 @@ def build_request(
         thorough=args.thorough,
         guard=_guard(),
         command_line=tuple(sys.argv[1:]),
+        source=source,
     )
 
 
@@ -289,7 +300,16 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         notes=request.plan.notes,
         known_releases=known_releases(),
         twins=result.beside,
+        origins=origins_of(result.builds, result.environments, request.source),
     )
+
+
+def origins_of(builds: Sequence[Build], made: Mapping[str, Environment], source: Path | None) -> Mapping[str, Origin]:
+    """What the commits of builds are; their messages and tags are read in a source checkout where one is named."""
+    from bisect_torch.releases.commits import origins
+
+    inside = {name: environment.git_commit for name, environment in made.items()}
+    return origins(builds, {build.name: inside.get(build.name) or build.git_commit for build in builds}, source)
 
 
 def known_releases() -> tuple[str, ...]:

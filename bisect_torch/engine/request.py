@@ -38,6 +38,7 @@ class RunRequest:
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         command_line: As typed, for the manifest.
+        source: A git checkout of PyTorch, for the report.
     """
 
     builds: tuple[Build, ...]
@@ -62,6 +63,7 @@ class RunRequest:
     thorough: bool = False
     guard: str | None = None
     command_line: tuple[str, ...] = ()
+    source: Path | None = None
 
     @property
     def matrix(self) -> tuple[str, ...]:

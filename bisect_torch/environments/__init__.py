@@ -3,7 +3,7 @@
 from bisect_torch.environments.backends import resolve_backend
 from bisect_torch.environments.control import capability
 from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, redact
-from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
+from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
 from bisect_torch.environments.requirements import bound_to
@@ -25,6 +25,7 @@ __all__ = [
     "changed_since",
     "clean_environment_variables",
     "ensure",
+    "is_installed",
     "list_environments",
     "numerics_digest",
     "plan_environments",

@@ -9,6 +9,7 @@ import re
 
 from bisect_torch.child_processes import Completed
 from bisect_torch.errors import BisectTorchError, InfrastructureError
+from bisect_torch.model import Build
 
 
 class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, like the next two
@@ -21,6 +22,14 @@ class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, li
     def __init__(self, reason: str, *, hint: str | None = None) -> None:
         super().__init__(reason, hint=hint)
         self.reason = reason
+
+
+def left_the_index(build: Build, why: str = "") -> NotInstallable:
+    """A nightly build that its index no longer has, and of which there is no environment here."""
+    more = f": {why}" if why else ""
+    return NotInstallable(
+        f"torch {build.version} has left the index {build.index}, and no such environment of it is here{more}"
+    )
 
 
 class EnvironmentBroken(BisectTorchError):  # noqa: N818

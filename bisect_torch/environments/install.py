@@ -13,7 +13,7 @@ from typing import Any
 
 from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments import control, pythons, stamp
-from bisect_torch.environments.failures import EnvironmentBroken
+from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, left_the_index
 from bisect_torch.environments.locking import Lock, hashed_part, lock_for
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.progress import DownloadMeter
@@ -57,10 +57,27 @@ def wanted(build: Build, options: EnvironmentOptions, request: str, *, cancel: t
     interpreter = pythons.resolve(request, options, cancel=cancel)
     pythons.check_fit(build, interpreter.minor)
     lock = lock_for(build, interpreter, options, cancel=cancel)
-    key = "\n".join([build.version, interpreter.version, str(interpreter.base), options.backend, lock.hash])
+    backend = options.backend_of(build)
+    key = "\n".join([build.version, interpreter.version, str(interpreter.base), backend, lock.hash])
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+    return Wanted(build, interpreter, lock, options, f"{_stem(build, interpreter.minor, options)}-{digest}")
+
+
+def _stem(build: Build, minor: str, options: EnvironmentOptions) -> str:
+    """How the name of an environment's folder begins."""
     version = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in build.version)
-    return Wanted(build, interpreter, lock, options, f"{version}-py{interpreter.minor}-{options.backend}-{digest}")
+    return f"{version}-py{minor}-{options.backend_of(build)}"
+
+
+def is_installed(build: Build, options: EnvironmentOptions, minor: str | None = None) -> bool:
+    """Whether there is an environment of a build, whatever else was installed in it.
+
+    Args:
+        minor: The minor Python that it must have; None for any.
+    """
+    return any(
+        stamp.read(root) is not None for root in options.store.envs.glob(f"{_stem(build, minor or '*', options)}-*")
+    )
 
 
 def ensure(
@@ -157,7 +174,10 @@ def _make(want: Wanted, progress: Progress, cancel: threading.Event | None) -> E
     store = want.options.store
     made = store.new_tmp(want.name)
     try:
-        _install(want, made, progress, cancel)
+        try:
+            _install(want, made, progress, cancel)
+        except (NotInstallable, InfrastructureError) as error:
+            raise error if not want.build.gone else left_the_index(want.build, error.message) from error
         wrong = stamp.verify_shared(made, store.envs.iterdir())
         if wrong:
             # What uv linked from its cache was changed through another environment: once more, downloaded anew.
@@ -220,7 +240,7 @@ def _environment(want: Wanted, root: Path, answer: dict[str, Any]) -> Environmen
         torch_version=str(answer["torch"]),
         git_commit=answer["git_commit"],
         cuda=answer["cuda"],
-        backend=control.check_backend(want.options.backend, answer),
+        backend=control.check_backend(want.options.backend_of(want.build), answer),
     )
 
 

@@ -20,7 +20,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from bisect_torch.child_processes import Completed
-from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify
+from bisect_torch.environments.companions import COMPANIONS, check_sources
+from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify, left_the_index
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import remove_tree
@@ -68,6 +69,8 @@ def lock_for(
     target = options.store.locks / f"{_slug(build.version)}-{request.digest[:16]}.lock"
     if target.is_file():
         return _read(target, options, committed=False)
+    if build.gone:
+        raise left_the_index(build)
     with options.store.guard(f"lock-{target.stem}", cancel=cancel):
         if not target.is_file():
             _make(request, target, options, cancel)
@@ -101,6 +104,7 @@ class _Request:
     arguments: tuple[str, ...]
     newest: datetime.date | None
     undated: tuple[str, ...]
+    asked: tuple[str, ...]
     digest: str
 
     @classmethod
@@ -114,9 +118,12 @@ class _Request:
         # A version that the user fixed is meant whatever its day.
         fixed = tuple(sorted(canonicalize_name(extra.name) for extra in extras if _is_fixed(extra)))
         uv = Uv(options)
+        # PyTorch's own indexes give no upload times at all, and what they have is what is meant.
+        free = tuple(sorted({*fixed, "torch", *COMPANIONS})) if uv.own_index(build) else fixed
         arguments = uv.source_arguments(build)
         if build.kind is BuildKind.NIGHTLY:
-            for name in sorted(named):
+            # Of these alone: a pre-release of numpy or pandas is not what anybody asks for with a nightly torch.
+            for name in sorted(COMPANIONS):
                 arguments += ["--prerelease-package", f"{name}=allow"]
         key = [
             requirements,
@@ -128,6 +135,7 @@ class _Request:
             interpreter.machine,
             os.uname().sysname,
             [os.environ.get(name) for name in _INDEX_VARIABLES],
+            *([sorted(build.wheels)] if build.kind is BuildKind.CANDIDATE else []),
         ]
         constraints = build.variant.constraints if build.variant is not None else ()
         if constraints:  # only then, so that the locks that are there keep their names
@@ -135,7 +143,9 @@ class _Request:
         elif newest is None and build.day is not None:
             key.append(datetime.date.today().isoformat())  # the newest ones are others tomorrow
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
-        return cls(build, interpreter.path, tuple(requirements), constraints, tuple(arguments), newest, fixed, digest)
+        asked = tuple(sorted(named - set(fixed)))
+        parts = tuple(requirements), constraints, tuple(arguments)
+        return cls(build, interpreter.path, *parts, newest, free, asked, digest)
 
 
 def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
@@ -166,12 +176,16 @@ def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: 
     folder = options.store.new_tmp(f"lock-{target.stem}")
     folder.mkdir()
     try:
-        _resolve(request, folder, target, Uv(options, cancel))
+        made = _resolve(request, folder, Uv(options, cancel))
+        pins = parse_lock("\n".join(line for line in _statements(made.read_text()) if not line.startswith("-")))
+        check_sources(request.build, pins, request.asked, options.store.index_cache)
+        os.replace(made, target)
     finally:
         remove_tree(folder)
 
 
-def _resolve(request: _Request, folder: Path, target: Path, uv: Uv) -> None:
+def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
+    """The lock as uv wrote it into ``folder``."""
     doing = f"locking torch {request.build.version}"
     (folder / "in.txt").write_text("".join(f"{line}\n" for line in request.requirements), encoding="utf-8")
     if request.constraints:
@@ -182,7 +196,9 @@ def _resolve(request: _Request, folder: Path, target: Path, uv: Uv) -> None:
     while True:
         completed = uv.attempt(_compile(request, folder / "in.txt", made, undated))
         found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
-        if request.newest is not None and found:
+        # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
+        enough = uv.own_index(request.build) is not None and completed.returncode == 0
+        if request.newest is not None and found and not enough:
             undated |= found
             continue
         if completed.returncode == 0:
@@ -191,7 +207,7 @@ def _resolve(request: _Request, folder: Path, target: Path, uv: Uv) -> None:
         if not isinstance(error, TransientFailure) or transient == 2:
             raise error
         transient += 1
-    os.replace(made, target)
+    return made
 
 
 def _failed(completed: Completed, doing: str, cancel: threading.Event | None) -> Exception:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch.environments.store import Store
+from bisect_torch.model import Build
 from bisect_torch.releases.index import IndexOptions
 
 DEFAULT_BACKEND = "pypi"
@@ -33,3 +34,7 @@ class EnvironmentOptions:
     extras: tuple[str, ...] = ()
     editable: tuple[Path, ...] = ()
     locks: str = "release"
+
+    def backend_of(self, build: Build) -> str:
+        """The backend that a build is of: that of the run, which leaves open where nightly builds come from."""
+        return build.index.rpartition("/")[2] if build.index is not None else self.backend

@@ -19,6 +19,7 @@ from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.index import backend_index_url, effective_options
 from bisect_torch.releases.locks import Pin, parse_lock
+from bisect_torch.releases.nightly_ledger import remembered_sizes
 from bisect_torch.releases.pages import index_files
 from bisect_torch.releases.platforms import Target
 from bisect_torch.releases.sizes import KnownWheel, LockedWheel, known_wheels, lock_size, locked_wheels, wheels_of_index
@@ -190,7 +191,7 @@ def _sizes(
     """Bytes to download, bytes on disk, and packages of unknown size."""
     if not needed:
         return 0, 0, ()
-    table: dict[str, KnownWheel] = dict(known_wheels())
+    table: dict[str, KnownWheel] = {**known_wheels(), **remembered_sizes(options.store.nightlies)}
     unknown = {
         pin.project
         for pins, target in needed

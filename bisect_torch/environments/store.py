@@ -55,6 +55,7 @@ class Store:
                 store.staged,
                 store.quarantine,
                 store.index_cache,
+                store.nightlies.parent,
                 store.expansions,
                 store.neutral,
             ):
@@ -102,6 +103,11 @@ class Store:
     @property
     def index_cache(self) -> Path:
         return self.root / "index-cache"
+
+    @property
+    def nightlies(self) -> Path:
+        """The file in which nightly wheels are remembered."""
+        return self.root / "nightlies" / "ledger.json"
 
     @property
     def expansions(self) -> Path:
@@ -160,7 +166,8 @@ class Store:
                 lock.release()
         for folder in sorted(self.quarantine.iterdir()):
             remove_tree(folder)
-        for path in (*self.index_cache.glob("*~*"), *self.expansions.glob("*~*")):
+        kept = (self.index_cache, self.expansions, self.nightlies.parent)
+        for path in (path for folder in kept for path in folder.glob("*~*")):
             if temporary.is_gone(path.name.rpartition("~")[2].partition("-")[0]):
                 path.unlink(missing_ok=True)
         self.sweep_downloads()

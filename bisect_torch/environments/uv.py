@@ -14,12 +14,8 @@ from bisect_torch.environments.failures import TransientFailure, classify
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.errors import InfrastructureError, Interrupted
 from bisect_torch.model import Build, BuildKind
-from bisect_torch.releases.index import (
-    BACKEND_INDEX_BASE,
-    BACKEND_INDEX_VARIABLE,
-    backend_index_url,
-    uv_index_arguments,
-)
+from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE, backend_index_url, own_index_url, uv_index_arguments
+from bisect_torch.releases.nightly_words import NIGHTLY
 
 TRIES = 3
 _PAUSES_S = (1.0, 4.0)
@@ -86,19 +82,22 @@ class Uv:
             _absolute(word) if before == "--find-links" else word
             for before, word in zip(["", *words], words, strict=False)
         ]
-        backend = self.options.backend
+        backend = self.options.backend_of(build)
         if backend == DEFAULT_BACKEND:
             return arguments
-        mirror = os.environ.get(BACKEND_INDEX_VARIABLE)
-        if build.kind is BuildKind.NIGHTLY:
-            url = backend_index_url(backend, f"{(mirror or BACKEND_INDEX_BASE).rstrip('/')}/nightly")
-        elif mirror:
-            url = backend_index_url(backend)
-        else:
+        url = self.own_index(build)
+        if url is None:
             return [*arguments, "--torch-backend", backend]
         # uv knows neither nightlies nor mirrors of the backends: their index is one more, and the best version counts,
         # since it also has some old versions of packages that are not torch's.
-        return [*arguments, "--index", str(url), *([] if "--index-strategy" in arguments else _BEST_MATCH)]
+        return [*arguments, "--index", url, *([] if "--index-strategy" in arguments else _BEST_MATCH)]
+
+    def own_index(self, build: Build) -> str | None:
+        """The address of PyTorch's own index that a build comes from, where uv does not find it by itself."""
+        backend = self.options.backend_of(build)
+        if build.index is not None or (build.kind is BuildKind.NIGHTLY and backend != DEFAULT_BACKEND):
+            return own_index_url(build.index or f"{NIGHTLY}/{backend}")
+        return backend_index_url(backend) if os.environ.get(BACKEND_INDEX_VARIABLE) else None
 
     def run(
         self,

@@ -110,7 +110,17 @@ def backend_index_url(backend: str, base: str | None = None) -> str | None:
     if backend in ("auto", "rocm", "cuda", "cu") or not backend.replace(".", "").isalnum():
         hint = "name one index: cpu, xpu, or with its version as in cu128 and rocm6.4"
         raise UsageError(f"the torch backend {backend!r} does not say which index is meant", hint=hint)
-    return f"{(base or os.environ.get(BACKEND_INDEX_VARIABLE) or BACKEND_INDEX_BASE).rstrip('/')}/{backend}"
+    return own_index_url(backend, base)
+
+
+def own_index_url(index: str, base: str | None = None) -> str:
+    """The address of one of PyTorch's own indexes.
+
+    Args:
+        index: Path below the base address: ``cpu``, ``nightly/cpu``, ``test/cu128``.
+        base: Another base address; by default that of the environment variable, then PyTorch's own.
+    """
+    return f"{(base or os.environ.get(BACKEND_INDEX_VARIABLE) or BACKEND_INDEX_BASE).rstrip('/')}/{index}"
 
 
 def list_builds(
@@ -141,14 +151,14 @@ def list_builds(
     own_index = backend_index_url(backend)
     files = _torch_files(options, own_index, cache_dir, timeout_s)
     if options.offline:
-        return _sorted([*_builds_of(files, catalogue, python), *_catalogue_builds(catalogue.values(), python)])
+        return _sorted([*builds_of(files, catalogue, python), *_catalogue_builds(catalogue.values(), python)])
     if not files:
         where = own_index or options.index_url
         raise InfrastructureError(
             f"the package index {shown_url(where)} has no torch" if where else "the default package index has no torch",
             hint="check the address, or add an index that has it with --extra-index-url",
         )
-    return _sorted(_builds_of(files, catalogue, python))
+    return _sorted(builds_of(files, catalogue, python))
 
 
 def catalogue_builds(python: str | None = None) -> tuple[Build, ...]:
@@ -207,7 +217,8 @@ def _without_name(index: str) -> str:
 # --- from files to builds
 
 
-def _builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], python: str | None) -> list[Build]:
+def builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], python: str | None) -> list[Build]:
+    """The builds that files of torch make up, in no order; without those that have no wheel for this platform."""
     grouped: dict[str, list[IndexFile]] = {}
     for file in files:
         try:
@@ -225,10 +236,10 @@ def _build(
     version: str, files: list[IndexFile], release: Release | None, candidates: Iterable[str], python: str | None
 ) -> Build | None:
     """The build, None when no wheel fits this platform."""
-    pythons = tuple(name for name in candidates if _best(files, name) is not None)
+    pythons = tuple(name for name in candidates if best_file(files, name) is not None)
     if not pythons:
         return None
-    shown = _best(files, python or pythons[-1])
+    shown = best_file(files, python or pythons[-1])
     same = release is not None and _is_release(version, files)
     days = [file.uploaded.astimezone(datetime.timezone.utc).date() for file in files if file.uploaded is not None]
     day = min(days, default=release.day if release is not None else None)
@@ -251,7 +262,7 @@ def _is_release(version: str, files: Iterable[IndexFile]) -> bool:
     return any(file.sha256 in hashes for file in files if file.sha256 is not None)
 
 
-def _best(files: Iterable[IndexFile], python: str) -> IndexFile | None:
+def best_file(files: Iterable[IndexFile], python: str) -> IndexFile | None:
     """The file that an installer would choose for this Python here."""
     target = Target(python)
     ranked = []

@@ -26,12 +26,14 @@ class TorchWheelFacts:
         git_commit: ``torch.version.git_version``.
         cuda: ``torch.version.cuda``, None for a build without it.
         unpacked_bytes: Sum of the sizes of all its files.
+        download_bytes: Of the wheel itself.
     """
 
     version: str
     git_commit: str | None
     cuda: str | None
     unpacked_bytes: int
+    download_bytes: int
 
 
 class RangeFile(io.RawIOBase):
@@ -72,6 +74,11 @@ class RangeFile(io.RawIOBase):
             raise InfrastructureError(f"{shown_url(self._url)} gives a damaged answer to a range request")
         return content, int(total)
 
+    @property
+    def size(self) -> int:
+        """Of the whole file, in bytes."""
+        return self._size
+
     def readable(self) -> bool:
         return True
 
@@ -102,11 +109,11 @@ def torch_wheel_facts(url: str, session: requests.Session) -> TorchWheelFacts:
     Raises:
         InfrastructureError: The server does not answer, knows no ranges, or what it has is not a torch wheel.
     """
-    with _remote_archive(url, session) as archive:
+    with _remote_archive(url, session) as (archive, size):
         unpacked = sum(entry.file_size for entry in archive.infolist())
         values = _literals(archive.read("torch/version.py").decode("utf-8"))
         version = values["__version__"]
-    return TorchWheelFacts(version, values.get("git_version"), values.get("cuda"), unpacked)
+    return TorchWheelFacts(version, values.get("git_version"), values.get("cuda"), unpacked, size)
 
 
 def unpacked_bytes(url: str, session: requests.Session) -> int:
@@ -115,15 +122,17 @@ def unpacked_bytes(url: str, session: requests.Session) -> int:
     Raises:
         InfrastructureError: The server does not answer, knows no ranges, or what it has is not a wheel.
     """
-    with _remote_archive(url, session) as archive:
+    with _remote_archive(url, session) as (archive, _):
         return sum(entry.file_size for entry in archive.infolist())
 
 
 @contextmanager
-def _remote_archive(url: str, session: requests.Session) -> Iterator[zipfile.ZipFile]:
+def _remote_archive(url: str, session: requests.Session) -> Iterator[tuple[zipfile.ZipFile, int]]:
+    """The archive and its size in bytes."""
     try:
-        with zipfile.ZipFile(io.BufferedReader(RangeFile(url, session), _BLOCK)) as archive:
-            yield archive
+        file = RangeFile(url, session)
+        with zipfile.ZipFile(io.BufferedReader(file, _BLOCK)) as archive:
+            yield archive, file.size
     except (zipfile.BadZipFile, KeyError, SyntaxError, UnicodeDecodeError) as error:
         raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {error}") from error
 

@@ -13,6 +13,7 @@ from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.catalogue import OLDEST_RELEASE
 from bisect_torch.releases.local import local_build
+from bisect_torch.releases.nightly_words import TEST, NightlyWord, is_nightly_version, named_word
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Selection:
             with one of them they are added to the range.
         exclude: Versions that do not take part.
         minor_only: Of each minor release in the range, the last patch only. Named versions stay.
+        nightly: Builds that are no releases yet; added to the others. The names above may say ``nightly``, ``test``, a
+            day or days, too.
+        either_way: The ends of the range may stand the wrong way round, where one of them is no release: which is the
+            older is only known once it was found.
     """
 
     first: str | None = None
@@ -33,20 +38,65 @@ class Selection:
     versions: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     minor_only: bool = False
+    nightly: tuple[NightlyWord, ...] = ()
+    either_way: bool = False
 
     @property
     def has_range(self) -> bool:
-        return not self.versions or self.first is not None or self.last is not None
+        return not (self.versions or self.nightly) or self.first is not None or self.last is not None
 
     @property
     def needs_listing(self) -> bool:
-        """Whether something other than local interpreters is asked for."""
-        return self.has_range or not all(is_path(name) for name in self.versions)
+        """Whether releases are asked for, and not just local interpreters and nightly builds."""
+        return self.has_range or not all(is_path(name) or is_unreleased(name) for name in self.versions)
+
+    @property
+    def unreleased(self) -> tuple[str, ...]:
+        """Every name that means builds on an index of nightly builds or release candidates."""
+        named = [name for name in (self.first, self.last, *self.versions, *self.exclude) if name is not None]
+        return tuple(dict.fromkeys(name for name in named if not is_path(name) and is_unreleased(name)))
+
+
+def is_unreleased(name: str) -> bool:
+    """Whether a name means builds that are no releases: ``nightly``, ``test``, a day, days, a nightly's version."""
+    return is_nightly_version(name) or named_word(name) is not None
 
 
 def is_path(name: str) -> bool:
     """Whether a build's name is the path of an interpreter: it has a slash."""
     return os.sep in name
+
+
+def named_among(name: str, builds: Sequence[Build]) -> Build | None:
+    """Which of some builds a name means: a version, an interpreter's path, ``nightly``, ``test``, a day.
+
+    ``nightly`` is the newest nightly of them, a day without a build the nearest; of days, the newest build counts.
+    None where the name means none of them.
+
+    Raises:
+        UsageError: The name is a day that no calendar has.
+    """
+    ordered = sorted(builds, key=release_order)
+    if is_path(name):
+        return next((build for build in ordered if build.name == str(Path(name).expanduser())), None)
+    word = named_word(name)
+    if word is None:
+        return next((build for build in ordered if _is_version(name, build)), None)
+    kind = BuildKind.CANDIDATE if word.channel == TEST else BuildKind.NIGHTLY
+    of_kind = [build for build in ordered if build.kind is kind]
+    if word.first is None:
+        return of_kind[-1] if of_kind else None
+    wanted = word.last or word.first
+    dated = [(build.day, build) for build in of_kind if build.day is not None]
+    return min(dated, key=lambda pair: (abs(pair[0] - wanted), pair[0]), default=(None, None))[1]
+
+
+def _is_version(name: str, build: Build) -> bool:
+    try:
+        wanted = Version(name)
+    except InvalidVersion:
+        return False
+    return build.kind in (BuildKind.RELEASE, BuildKind.NIGHTLY) and Version(build.version) == wanted
 
 
 def select(
@@ -67,7 +117,7 @@ def select(
     Raises:
         UsageError: A version does not exist, the range is reversed or empty, or a build has no wheel for this Python.
     """
-    known = sorted(builds, key=_order)
+    known = sorted(builds, key=release_order)
     excluded = {_find(name, known).version for name in selection.exclude if not is_path(name)}
     chosen: dict[str, Build] = {}
     if selection.has_range:
@@ -83,11 +133,13 @@ def select(
             chosen.pop(str(Path(name).expanduser()), None)
     if not chosen:
         raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
-    return tuple(sorted(chosen.values(), key=_order))
+    return tuple(sorted(chosen.values(), key=release_order))
 
 
-def _order(build: Build) -> tuple[Version, bool, str]:
-    return Version(build.version), build.kind is BuildKind.LOCAL, build.name
+def release_order(build: Build) -> tuple[Version, int, str]:
+    """Release order: 2.15.0, then 2.16.0.dev20261128; a release candidate stands before its release."""
+    place = {BuildKind.CANDIDATE: 0, BuildKind.LOCAL: 2}.get(build.kind, 1)
+    return Version(build.version), place, build.name
 
 
 def _range(known: list[Build], selection: Selection, excluded: set[str], python: str | None) -> list[Build]:
@@ -95,7 +147,7 @@ def _range(known: list[Build], selection: Selection, excluded: set[str], python:
         raise UsageError("no torch builds are known for this platform")
     first = _find(selection.first, known) if selection.first is not None else None
     last = _find(selection.last, known) if selection.last is not None else None
-    if first is not None and last is not None and _order(first) > _order(last):
+    if first is not None and last is not None and release_order(first) > release_order(last):
         raise UsageError(
             f"the range is reversed: {first.version} is newer than {last.version}",
             hint=f"--from {last.version} --to {first.version}",
@@ -179,7 +231,7 @@ def _find(name: str, known: list[Build]) -> Build:
             hint=f"choose the backend of all builds with --torch-backend {wanted.local}",
         )
     for build in known:
-        if build.kind is not BuildKind.LOCAL and Version(build.version) == wanted:
+        if build.kind in (BuildKind.RELEASE, BuildKind.NIGHTLY) and Version(build.version) == wanted:
             return build
     near = _neighbours(wanted, [build for build in known if not build.yanked and not _is_pre(build)] or known)
     shown = f"the nearest that exist: {near}" if near else "none is known"

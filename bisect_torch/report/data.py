@@ -24,13 +24,15 @@ def as_data(findings: Findings) -> dict[str, object]:
 
     Keys:
         format: :data:`FORMAT`.
-        builds: In column order: ``name``, ``version``, ``kind``, ``day``, ``git_commit``, and ``torch_version``,
-            ``python``, ``cuda``, ``backend``, ``lock_hash``, which are null where no environment was made.
+        builds: In column order: ``name``, ``version``, ``kind``, ``day``, ``git_commit``, ``commit_of`` (``v2.15.0``,
+            ``nightly branch``, ``release branch``, or null), ``main_commit`` (of a nightly build, or null), and
+            ``torch_version``, ``python``, ``cuda``, ``backend``, ``lock_hash``, null where no environment was made.
         series: ``case_file``, ``case``, ``instance``, ``device`` and ``cells``: build name to null (not run) or
             ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts`` (signature to
             number), ``processes``, ``own_process``, ``in_forks`` (the signature of all forks where all interpreters
             of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
-        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``.
+        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``,
+            ``bisect`` (a command, or null).
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
         dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
             (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
@@ -103,12 +105,15 @@ def _predictions(found: list[Predicted]) -> dict[str, object] | None:
 
 
 def _build(build: Build, environment: Environment | None, findings: Findings) -> dict[str, object]:
+    origin = findings.origin(build.name)
     return {
         "name": build.name,
         "version": build.version,
         "kind": build.kind.value,
         "day": None if build.day is None else build.day.isoformat(),
         "git_commit": findings.commit(build.name),
+        "commit_of": origin.where or None if origin is not None else None,
+        "main_commit": origin.main if origin is not None else None,
         "torch_version": environment and environment.torch_version,
         "python": environment and environment.python_version,
         "cuda": environment and environment.cuda,
@@ -162,4 +167,5 @@ def _sentence(sentence: Sentence) -> dict[str, object]:
         "before": sentence.before,
         "after": sentence.after,
         "compare": sentence.compare,
+        "bisect": sentence.bisect,
     }

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
+from bisect_torch.releases.commits import Origin, origin_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Findings:
         twins: Of each build that also ran with today's dependencies, the series over it and that variant.
         known_releases: Releases that exist, in order, to tell which of them did not take part.
         seconds: How long it took; None for results that are only judged again.
+        origins: Build name to what its commit is, where more is known than the kind of the build tells.
     """
 
     builds: tuple[Build, ...]
@@ -41,6 +43,7 @@ class Findings:
     notes: tuple[str, ...] = field(default=())
     known_releases: tuple[str, ...] = ()
     twins: tuple[Series, ...] = ()
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
     @property
     def build_names(self) -> tuple[str, ...]:
@@ -52,6 +55,17 @@ class Findings:
         if environment is not None and environment.git_commit:
             return environment.git_commit
         return next((each.git_commit for each in self.builds if each.name == build), None)
+
+    def build(self, name: str) -> Build | None:
+        """The build of a column."""
+        return next((each for each in self.builds if each.name == name), None)
+
+    def origin(self, name: str) -> Origin | None:
+        """What the commit of a build is; None where no commit is known."""
+        build = self.build(name)
+        if name in self.origins or build is None:
+            return self.origins.get(name)
+        return origin_of(build, self.commit(name))
 
     @cached_property
     def by_cell(self) -> Mapping[tuple[str, str, str, str], Sequence[Observation]]:

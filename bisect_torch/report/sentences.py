@@ -14,12 +14,11 @@ from itertools import pairwise
 from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.handoff import Handoff, handoff
 from bisect_torch.report.parameters import in_common
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.text import clean, listed, plural
-
-COMPARE = "https://github.com/pytorch/pytorch/compare/{}...{}"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,8 @@ class Sentence:
         instances: What it is about.
         before: Build at the older end; for ``flaky`` and ``always``, the first build.
         after: Build at the newer end; for ``flaky`` and ``always``, the last build.
-        compare: Address of the list of commits between the ends, where both commits are known.
+        compare: Address of the list of commits between the ends, where both are known to be public.
+        bisect: The command that begins a bisection of the source between them, where one end is no release.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class Sentence:
     before: str
     after: str
     compare: str | None = None
+    bisect: str | None = None
 
 
 def sentences(findings: Findings) -> list[Sentence]:
@@ -85,20 +86,18 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     text = f"{subject(series, findings)} {_statement(first, len(group), gap=gap)}"
     if not first.confirmed:
         text += ", not confirmed"
-    old_commit, new_commit = findings.commit(before), findings.commit(after)
-    link = (
-        COMPARE.format(old_commit[:12], new_commit[:12])
-        if old_commit and new_commit and old_commit != new_commit
-        else None
-    )
+    further = handoff(first, findings)
+    if further.same_commit:
+        text += ", between builds of one commit: not by torch's code"
     return Sentence(
         kind=first.kind.value,
         text=text + ".",
-        evidence=tuple(_evidence(group, findings, link)),
+        evidence=tuple(_evidence(group, findings, further)),
         instances=tuple(each.instance for each in series),
         before=before,
         after=after,
-        compare=link,
+        compare=further.compare,
+        bisect=further.bisect,
     )
 
 
@@ -145,7 +144,7 @@ def _happened_before(transition: Transition) -> bool:
     return any(not later and earlier for earlier, later in pairwise(states))
 
 
-def _evidence(group: Sequence[Transition], findings: Findings, link: str | None) -> Iterable[tuple[str, str]]:
+def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff) -> Iterable[tuple[str, str]]:
     first = group[0]
     before, after = first.before, first.after
     if len(group) > 1:
@@ -164,8 +163,11 @@ def _evidence(group: Sequence[Transition], findings: Findings, link: str | None)
     commits = [findings.commit(point.build) for point in (before, after)]
     if any(commits):
         yield "commits", " → ".join((commit or "unknown")[:12] for commit in commits)
-    if link:
-        yield "compare", link
+    if further.compare:
+        yield "compare", further.compare
+    yield from further.evidence
+    if further.bisect:
+        yield "git bisect", further.bisect
     yield from _differs(before.build, after.build, findings)
     left_out = findings.left_out(before.build, after.build)
     if left_out:

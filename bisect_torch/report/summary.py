@@ -10,6 +10,7 @@ from bisect_torch.report.decoding import decoding, decoding_lines
 from bisect_torch.report.dependencies import dependency_drifts, dependency_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.predictions import prediction_words, predictions
@@ -62,7 +63,7 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
     for text in wrap(sentence.text.split(" "), width, indent="  "):
         yield ((text, style),)
     for label, text in sentence.evidence:
-        if text == sentence.compare:  # whole on its line, so that a terminal can open it
+        if text in (sentence.compare, sentence.bisect):  # whole on its line, to be opened or copied
             yield (("  " + text, ""),)
             continue
         head, *rest = wrap(text.split(" "), max(20, width - _LABEL - 2))
@@ -93,6 +94,7 @@ def _predictions(findings: Findings, width: int) -> Iterable[Line]:
 
 def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
     texts = [*_good(findings, found), *_environments(findings)]
+    texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
     texts += [clean(note) for note in findings.notes]

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from bisect_torch.model import TODAY, Build, BuildKind, Environment, Observation, is_variant_name
+from bisect_torch.model import CANDIDATE_SUFFIX, TODAY, Build, BuildKind, Environment, Observation, is_variant_name
 
 
 def recalled_environments(runs: Iterable[Mapping[str, object]]) -> dict[str, Environment]:
@@ -58,9 +58,12 @@ def recalled_twins(observations: Iterable[Observation], builds: Iterable[Build])
 
 
 def _build_by_name(name: str) -> Build:
-    version = _version(name)
-    kind = BuildKind.LOCAL if version is None else BuildKind.NIGHTLY if version.is_devrelease else BuildKind.RELEASE
-    return Build(kind=kind, version=name, name=name, day=_day_in(name))
+    shown = name.removesuffix(CANDIDATE_SUFFIX)
+    version = _version(shown)
+    if version is None:
+        return Build(kind=BuildKind.LOCAL, version=name, name=name)
+    kind = BuildKind.NIGHTLY if version.is_devrelease else BuildKind.RELEASE
+    return Build(kind=BuildKind.CANDIDATE if shown != name else kind, version=shown, name=name, day=_day_in(name))
 
 
 def _day_in(version: str) -> datetime.date | None:

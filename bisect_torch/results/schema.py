@@ -53,7 +53,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 _TABLE = """
 build|string||version of torch as pip shows it, without the local part
 build_name|string||how the build was asked for: the version, or the path of an interpreter
-build_kind|string||release, nightly or local
+build_kind|string||release, nightly, candidate (of a release) or local
 local_version|string||local part of torch's version: cpu, cu128
 git_commit|string||commit that torch was built from
 lock_hash|string|SHA-256|hash of the environment's lock; its text is in the file's metadata

@@ -70,8 +70,23 @@ def test_no_line_is_wider_than_the_terminal_and_no_build_is_lost(width):
 def test_builds_that_are_no_release_get_a_tag_and_a_key():
     names = ("2.13.0", "2.16.0.dev20261128", "/opt/venv/bin/python")
     top = heads(names, 9)
-    assert [line.split() for line in top.lines] == [["2."], ["13", "#1", "#2"], [".0"]]
-    assert top.key == ("#1 2.16.0.dev20261128", "#2 /opt/venv/bin/python")
+    assert [line.split() for line in top.lines] == [["2.", "11"], ["13", "28", "#1"], [".0"]]
+    assert top.key == ("11-28 2.16.0.dev20261128", "#1 /opt/venv/bin/python")
+
+
+def test_nightlies_are_headed_by_their_day_and_explained_together():
+    names = ("2.15.0", "2.16.0.dev20261130", "2.16.0.dev20261201", "2.16.0.dev20261202", "2.16.0 (test)")
+    wide = heads(names, 200)
+    assert wide.lines[0].split() == ["2.15.0", "11-30", "12-01", "12-02", "#1"]
+    assert wide.key == ("11-30 … 12-02 2.16.0.dev20261130 … 2.16.0.dev20261202", "#1 2.16.0 (test)")
+    narrow = heads(names, 16)
+    assert [line.split() for line in narrow.lines] == [["2.", "11", "12"], ["15", "30", "01", "02", "#1"], [".0"]]
+    assert narrow.lines[0] == "2. 11 12       "
+
+
+def test_days_that_two_nightlies_share_are_numbered_instead():
+    names = ("2.12.0.dev20251128", "2.16.0.dev20261128")
+    assert heads(names, 80).key == ("#1 2.12.0.dev20251128", "#2 2.16.0.dev20261128")
 
 
 def test_the_small_mark_tells_what_the_letter_hides():

@@ -10,6 +10,9 @@ the one named by ``form=``), ``/files/<filename>`` with range requests, and ``/f
 ``upload_times=False``, ``sizes=False``, ``hashes=False`` and ``metadata=False`` leave those out, as many
 indexes do; HTML never has upload times and sizes, as the standard has no place for them.
 
+``index.add(wheel, shelf="nightly/cpu")`` puts a wheel on another index of the same server, ``/nightly/cpu/<project>/``,
+which speaks HTML only; ``index.base`` is then the base address of all of them.
+
 Nothing here imports pytest: a fixture is ``with FakeIndex(...) as index: yield index``.
 """
 
@@ -25,6 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from urllib.parse import quote, unquote
 
 from .wheels import Wheel
 
@@ -95,7 +99,7 @@ class FakeIndex:
         self.ranges = ranges
         self.requests: list[Request] = []
         self.begun: list[str] = []
-        self._wheels: dict[str, Wheel] = {}
+        self._shelves: dict[str, dict[str, Wheel]] = {"simple": {}}
         self._faults: list[tuple[str, Fault]] = []
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
@@ -117,16 +121,20 @@ class FakeIndex:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def file_url(self, wheel: Wheel) -> str:
-        return f"{self.base}/files/{wheel.filename}"
+        return f"{self.base}/files/{quote(wheel.filename)}"
 
-    def add(self, *wheels: Wheel) -> None:
+    @property
+    def _wheels(self) -> dict[str, Wheel]:
+        return self._shelves["simple"]
+
+    def add(self, *wheels: Wheel, shelf: str = "simple") -> None:
         with self._lock:
-            self._wheels.update({wheel.filename: wheel for wheel in wheels})
+            self._shelves.setdefault(shelf, {}).update({wheel.filename: wheel for wheel in wheels})
 
-    def remove(self, *wheels: Wheel) -> None:
+    def remove(self, *wheels: Wheel, shelf: str = "simple") -> None:
         with self._lock:
             for wheel in wheels:
-                del self._wheels[wheel.filename]
+                del self._shelves[shelf][wheel.filename]
 
     def fault(self, pattern: str, fault: Fault) -> Fault:
         """Let requests whose path matches the shell pattern go wrong; the first that matches counts."""
@@ -188,11 +196,12 @@ class FakeIndex:
     def _answer(self, path: str, accept: str) -> tuple[str, bytes] | None:
         """Content type and body, None when there is nothing at this path."""
         with self._lock:
-            wheels = dict(self._wheels)
-        parts = path.strip("/").split("/")
+            shelves = {name: dict(wheels) for name, wheels in self._shelves.items()}
+        wheels = shelves["simple"]
+        parts = unquote(path).strip("/").split("/")
         if parts[0] == "files" and len(parts) == 2:
             name, is_metadata = parts[1].removesuffix(".metadata"), parts[1].endswith(".metadata")
-            wheel = wheels.get(name)
+            wheel = next((shelf[name] for shelf in shelves.values() if name in shelf), None)
             if wheel is None or (is_metadata and not self.metadata):
                 return None
             return "application/octet-stream", wheel.metadata if is_metadata else wheel.content
@@ -204,7 +213,9 @@ class FakeIndex:
             if not chosen:
                 return None
             return self._render_json(parts[1], chosen) if as_json else self._render_html(parts[1], chosen)
-        return None
+        shelf = shelves.get("/".join(parts[:-1]), {})
+        chosen = [wheel for wheel in shelf.values() if wheel.project == parts[-1]]
+        return self._render_html(parts[-1], chosen) if chosen else None
 
     @property
     def _html_type(self) -> str:
@@ -254,7 +265,8 @@ class FakeIndex:
                 attributes += f' data-yanked="{html.escape(wheel.yanked)}"'
             if self.metadata:
                 attributes += f' data-core-metadata="sha256={hashlib.sha256(wheel.metadata).hexdigest()}"'
-            links.append(f'<a href="/files/{wheel.filename}{fragment}"{attributes}>{wheel.filename}</a><br/>')
+            address = f"/files/{quote(wheel.filename)}{fragment}"
+            links.append(f'<a href="{address}"{attributes}>{wheel.filename}</a><br/>')
         head = f'<meta name="pypi:repository-version" content="1.0"><title>Links for {project}</title>'
         page = f"<!DOCTYPE html><html><head>{head}</head><body>{''.join(links)}</body></html>"
         return self._html_type, page.encode()
