@@ -258,6 +258,7 @@ def _request(
     options.output, options.quiet, options.json = args.results, args.quiet, args.json
     options.first = options.last = options.select = None
     options.exclude, options.minor_only, options.fresh, options.repeat = [], False, False, 1
+    options.nightly = []  # the ends are named one by one
     options.versions = [tuple(dict.fromkeys(_torch(name) for name in ends))]
     options.locks = options.locks[:1]
     if not hasattr(options, "files"):
