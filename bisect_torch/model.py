@@ -75,6 +75,33 @@ CANDIDATE_SUFFIX = " (test)"
 
 
 @dataclasses.dataclass(frozen=True)
+class Variant:
+    """Other dependencies than those of a build's lock: a hybrid, or a build with today's dependencies.
+
+    Args:
+        label: What its name has after the version and a ``+``: ``numpy==2.2.2``, ``today``.
+        constraints: ``name==version`` of every package that may not have another version; empty for the newest ones.
+        newest: Day up to which other packages are taken from the index; None for no limit.
+    """
+
+    label: str
+    constraints: tuple[str, ...] = ()
+    newest: datetime.date | None = None
+
+
+TODAY = Variant("today")
+"""The newest dependencies."""
+
+
+def is_variant_name(name: str) -> bool:
+    """Whether a build's name is that of a variant: ``2.7.0+numpy==2.2.2``, ``2.7.0+today``.
+
+    The names of other builds have no local part, and of interpreters they are paths.
+    """
+    return "+" in name and "/" not in name
+
+
+@dataclasses.dataclass(frozen=True)
 class Build:
     """One torch that can be installed or pointed at.
 
@@ -89,6 +116,8 @@ class Build:
         python: The interpreter, for a local build only.
         yanked: Every file of it was withdrawn from the index: it takes part only when named.
         lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
+        variant: Other dependencies than those of its lock. Its name is then ``version+label``.
+        own_python: The minor Python that its environment has, whatever the others have; None leaves it to the run.
         index: Which of PyTorch's own indexes has it, as a path below their base address: ``nightly/cpu``; None for the
             index of the run.
         wheels: SHA-256 of the files that are this build, for a name whose files an index may replace; empty for any.
@@ -108,6 +137,12 @@ class Build:
     index: str | None = None
     wheels: tuple[str, ...] = ()
     gone: bool = False
+    variant: Variant | None = None
+    own_python: str | None = None
+
+    def with_variant(self, variant: Variant) -> Build:
+        """The same torch with other dependencies."""
+        return dataclasses.replace(self, name=f"{self.version}+{variant.label}", variant=variant)
 
 
 @dataclasses.dataclass(frozen=True)

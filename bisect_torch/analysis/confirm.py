@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bisect_torch.analysis.judge import Tolerances
 from bisect_torch.analysis.series import Cell, Row, collect, series_of
@@ -89,6 +89,7 @@ def wanted_repeats(
     confirmation: Confirmation | None = None,
     tolerances: Tolerances | None = None,
     keys: Container[str] | None = None,
+    beside: Sequence[Sequence[str]] = (),
 ) -> list[Wanted]:
     """What must still run, given everything that has been observed; nothing once that is enough.
 
@@ -103,23 +104,42 @@ def wanted_repeats(
 
     A cell that times out is run in three processes at most. With fewer than two builds nothing is wanted.
 
+    Args:
+        beside: Further lines of builds along which neighbours are compared. Their ends are confirmed only where they
+            are the ends of a transition.
+
     Asked again after each round with the new observations it comes to an end: every repeat that it asks for adds an
     observation, and a cell has at most a fixed number of them.
     """
     settings = confirmation or Confirmation()
-    if len(builds) < 2:
+    lines = [line for line in (builds, *beside) if len(line) > 1]
+    if not lines:
         return []
     cells = collect(observations, tolerances, keys=keys)
-    needs = [need for row, by_build in cells.items() for need in _needs(row, by_build, builds, settings)]
+    found: dict[tuple[Row, str], _Need] = {}
+    for line in lines:
+        for row, by_build in cells.items():
+            for need in _needs(row, by_build, line, settings, edges=line is builds):
+                before = found.get((need.row, need.build))
+                found[need.row, need.build] = need if before is None else _both(before, need)
+    needs = list(found.values())
     needs.sort(key=lambda need: need.priority)  # stable
     return [wanted for need in _within_budget(needs, cells, settings) for wanted in _repeats(need)]
 
 
-def _needs(row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation) -> Iterator[_Need]:
+def _both(one: _Need, other: _Need) -> _Need:
+    """What satisfies both."""
+    first = one if one.priority <= other.priority else other
+    return replace(first, forks=max(one.forks, other.forks), own=max(one.own, other.own))
+
+
+def _needs(
+    row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation, *, edges: bool
+) -> Iterator[_Need]:
     series = series_of(row, cells, builds)
     points = {point.build: point for point in series.points if point is not None and point.judgement.verdict.judged}
     ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
-    edges = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
+    outermost = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
     most = flaky_repeats(len(builds), settings.false_transition)
     flaky = [build for build, point in points.items() if point.flaky and not cells[build].own_to_confirm]
     if 2 * len(flaky) > len(points):
@@ -134,7 +154,7 @@ def _needs(row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings:
             continue
         elif build in ends and (missing := _missing_at_end(point)) != (0, 0):
             yield _Need(row, build, cell, *missing, "the end of a transition", 0)
-        elif build in edges and not point.own_process:
+        elif edges and build in outermost and not point.own_process:
             yield _Need(row, build, cell, 0, 1, "the first or last build", 1)
         elif flaky and (more := _more_for_flaky(point, most)):
             yield _Need(row, build, cell, more, 0, "the case is flaky on another build", 2)

@@ -12,6 +12,9 @@ Number = TypeVar("Number", int, float)
 DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")
 """Kinds of device that an environment's control program can check."""
 
+LOCKS = ("release", "today")
+"""Which dependencies an environment gets."""
+
 _DEVICE = re.compile(rf"(?:{'|'.join(DEVICE_KINDS)})(?::\d+)?")
 _BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm(?:\d+(?:\.\d+)*)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
@@ -58,6 +61,14 @@ def devices(text: str) -> tuple[str, ...]:
                 f"{name!r} is not a device; known are {', '.join(DEVICE_KINDS)}, and one of several as in cuda:1"
             )
     return names
+
+
+def locks(text: str) -> tuple[str, ...]:
+    """An argparse type: ``release``, ``today`` or both, in this order."""
+    words = comma_list(text)
+    if not set(words) <= set(LOCKS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(LOCKS)} and {','.join(LOCKS)}")
+    return tuple(word for word in LOCKS if word in words)
 
 
 def backend(text: str) -> str:

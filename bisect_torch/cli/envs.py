@@ -181,7 +181,7 @@ def list_(args: argparse.Namespace) -> int:
         return 0
     for environment in found:
         print(
-            f"{environment.build.version:<24} {environment.torch_version:<28} Python {environment.python_version:<9} "
+            f"{environment.build.name:<24} {environment.torch_version:<28} Python {environment.python_version:<9} "
             f"{environment.backend:<8} {environment.root}"
         )
     return 0
@@ -189,6 +189,7 @@ def list_(args: argparse.Namespace) -> int:
 
 def _row(environment: Environment) -> dict[str, object]:
     return {
+        "name": environment.build.name,
         "version": environment.build.version,
         "torch_version": environment.torch_version,
         "git_commit": environment.git_commit,
@@ -238,11 +239,11 @@ def _find(args: argparse.Namespace, versions: Sequence[str] | None) -> list[Envi
     ]
     if versions is None:
         return fitting
-    there = {environment.build.version for environment in fitting}
+    there = {environment.build.name for environment in fitting}
     for version in versions:
         if version not in there:
             known = f"there are: {', '.join(sorted(there))}" if there else "there are none"
             raise UsageError(
                 f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them"
             )
-    return [environment for environment in fitting if environment.build.version in versions]
+    return [environment for environment in fitting if environment.build.name in versions]

@@ -58,7 +58,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.cli.run import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
-    from bisect_torch.results.recalled import recalled_builds, recalled_environments
+    from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
     observations = results.observations()
     if not observations:
@@ -66,6 +66,12 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     series = tuple(analysis.build_series(observations, [build.name for build in builds], tolerances))
+    twins = tuple(
+        each
+        for pair in recalled_twins(observations, builds)
+        for each in analysis.build_series(observations, pair, tolerances)
+        if each.points[1] is not None
+    )
     notes = results.problems
     if tolerances is not None:
         notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
@@ -78,6 +84,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         results=results.path,
         notes=notes,
         known_releases=known_releases(),
+        twins=twins,
     )
 
 

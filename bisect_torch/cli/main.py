@@ -27,6 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
     ("bisect", "bisect_torch.cli.bisect", "find the release that changed it, with few installs", True),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
+    ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
@@ -40,6 +41,7 @@ examples:
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
   bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0 which release broke it, with few installs
   bisect-torch judge results.parquet --rtol 1e-3        other tolerances, no re-run
+  bisect-torch attribute results.parquet repro          torch, or one of its dependencies?
 
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 """
@@ -50,6 +52,13 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        # argparse forgets that the names of commands stand further in than options.
+        names = [self._format_action_invocation(each) for each in self._iter_indented_subactions(action)]
+        inside = self._current_indent + self._indent_increment
+        self._action_max_length = max([self._action_max_length, *(len(name) + inside for name in names)])
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" in text:
@@ -125,6 +134,23 @@ def _dispatch(words: Sequence[str]) -> int:
     args.command_words = command_words
     args.debug = getattr(args, "debug", False)
     return int(module.command(args))
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options of an earlier command line, as a results file keeps it.
+
+    Raises:
+        UsageError: It cannot be understood, or not any more.
+    """
+    own, command_words = before_dashes(words)
+    chosen = _chosen(own)
+    if chosen is None:
+        raise UsageError(f"there is no command in {' '.join(words)!r}")
+    args, unknown = _build_parser(chosen)[0].parse_known_args(own)
+    if unknown:
+        raise UsageError(f"unknown words in an earlier command line: {' '.join(unknown)}")
+    args.command_words = command_words
+    return args
 
 
 def _chosen(words: Sequence[str]) -> Command | None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bisect_torch.cli.arguments import locks
 from bisect_torch.cli.releases import add_index_arguments, index_options
 from bisect_torch.errors import UsageError
 
@@ -43,9 +44,11 @@ def add_environment_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--locks",
-        choices=("release", "today"),
-        default="release",
-        help="dependencies as they were when the release came out (default), or the newest ones",
+        type=locks,
+        default=("release",),
+        metavar="LIST",
+        help="dependencies: release, as they were when the release came out (default); today, the newest ones; run "
+        "takes both, as release,today, and says what differs",
     )
     add_store_option(group)
 
@@ -60,8 +63,11 @@ def add_store_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
+def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -> EnvironmentOptions:
     """What the options of :func:`add_environment_options` say; the store is opened.
+
+    Args:
+        both_locks: Whether the command takes ``--locks release,today``; the options are then those of the release.
 
     Raises:
         UsageError: A folder, requirement or backend cannot be used.
@@ -71,6 +77,8 @@ def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
 
     from bisect_torch.environments import EnvironmentOptions, Store, resolve_backend
 
+    if len(args.locks) > 1 and not both_locks:
+        raise UsageError("--locks takes one of release and today here", hint="bisect-torch run takes both")
     for text in args.extras:
         try:
             name = Requirement(text).name.lower()
@@ -91,7 +99,7 @@ def environment_options(args: argparse.Namespace) -> EnvironmentOptions:
         index=index_options(args),
         extras=tuple(args.extras),
         editable=tuple(_project(folder) for folder in args.editable),
-        locks=args.locks,
+        locks=args.locks[0],
     )
 
 

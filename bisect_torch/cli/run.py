@@ -34,6 +34,7 @@ examples:
   bisect-torch run cases.py -k "bmm and not float64"  some cases of a file
   bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
+  bisect-torch run repro.py --locks release,today     what do newer dependencies change
   bisect-torch run repro.py --from 2.13.0 --nightly latest --torch-backend cpu
   bisect-torch run repro.py --nightly 2026-11-01..2026-11-28 --torch-backend cpu --source ~/pytorch
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
@@ -197,7 +198,7 @@ def build_request(
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
     file = ResultsFile.open(args.output)
-    options = environment_options(args)
+    options = environment_options(args, both_locks=choice is None)
     minor = python_minor(options)
     builds = choose_builds(
         choice or selection(args),
@@ -209,8 +210,10 @@ def build_request(
         installed=lambda build: environments.is_installed(build, options, minor),
         note=lambda text: print(f"note: {text}", file=sys.stderr),
     )
+    builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
     return RunRequest(
         builds=builds,
+        lines=lines,
         discovered=discovered,
         environment_options=options,
         plan=environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))),
@@ -232,6 +235,15 @@ def build_request(
         command_line=tuple(sys.argv[1:]),
         source=source,
     )
+
+
+def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
+    """Each build that has a lock once more with today's dependencies, and the lines along which they are compared."""
+    from bisect_torch.model import TODAY, BuildKind
+
+    pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
+    lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
+    return (*builds, *(twin for _, twin in pairs)), lines
 
 
 def _guard() -> str | None:
@@ -287,6 +299,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         seconds=result.seconds,
         notes=request.plan.notes,
         known_releases=known_releases(),
+        twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),
     )
 

@@ -227,10 +227,16 @@ class Ledger:
         return tuple(observation for repeats in self._observations.values() for observation in repeats.values())
 
     def series(self, instances: Sequence[Instance]) -> tuple[Series, ...]:
-        """One for each instance and device, over the builds in column order; cells without observation included."""
+        """One for each instance and device, over the matrix in column order; cells without observation included."""
+        return self._along(self._request.matrix, instances)
+
+    def beside(self, instances: Sequence[Instance]) -> tuple[Series, ...]:
+        """The series along the lines beside the matrix."""
+        return tuple(each for line in self._request.lines[1:] for each in self._along(line, instances))
+
+    def _along(self, line: Sequence[str], instances: Sequence[Instance]) -> tuple[Series, ...]:
         rows = dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances))
-        builds = [build.name for build in self._request.builds]
-        return tuple(analysis.build_series(self.observations, builds, rows=list(rows)))
+        return tuple(analysis.build_series(self.observations, line, rows=list(rows)))
 
     def confirmations(self, budget_s: float | None) -> list[CellRun]:
         """Further repeats that are wanted before any transition may be printed.
@@ -239,9 +245,10 @@ class Ledger:
             budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
         """
         settings = analysis.Confirmation(base_repeats=self._request.repeats, budget_s=budget_s)
-        builds = [build.name for build in self._request.builds]
         runs = []
-        for wanted in analysis.wanted_repeats(self.observations, builds, confirmation=settings):
+        for wanted in analysis.wanted_repeats(
+            self.observations, self._request.matrix, confirmation=settings, beside=self._request.lines[1:]
+        ):
             run = self._runs[(wanted.case_file, wanted.instance, wanted.device, wanted.build)]
             own = Isolation.PROCESS in (run.isolation, wanted.isolation)
             isolation = Isolation.PROCESS if own else Isolation.FORK

@@ -22,6 +22,9 @@ class RunRequest:
         results: Path of the Parquet file, as named.
         file: That file, read.
         working_directory: Of scripts and commands.
+        lines: Names of builds in an order in which neighbours are compared: the first is the matrix, the others (a
+            build and its variant) stand beside it. Empty: one line of all builds.
+        instances: Names of the only ones that run; None for all.
         devices: Device names.
         select: An expression that instances must match (``-k``).
         jobs: Cells that run at once.
@@ -45,6 +48,8 @@ class RunRequest:
     results: Path
     file: ResultsFile
     working_directory: Path
+    lines: tuple[tuple[str, ...], ...] = ()
+    instances: frozenset[str] | None = None
     devices: tuple[str, ...] = ("cpu",)
     select: str | None = None
     jobs: int = 2
@@ -60,10 +65,21 @@ class RunRequest:
     command_line: tuple[str, ...] = ()
     source: Path | None = None
 
+    @property
+    def matrix(self) -> tuple[str, ...]:
+        """Names of the builds of the matrix, in column order."""
+        return self.lines[0] if self.lines else tuple(build.name for build in self.builds)
+
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run found. Everything in it can be derived again from the results file."""
+    """What a run found. Everything in it can be derived again from the results file.
+
+    Args:
+        builds: Of the matrix.
+        series: Of the matrix.
+        beside: Series of the further lines.
+    """
 
     builds: tuple[Build, ...]
     environments: Mapping[str, Environment]
@@ -72,3 +88,4 @@ class RunResult:
     observations: tuple[Observation, ...]
     interrupted: bool
     seconds: float
+    beside: tuple[Series, ...] = ()

@@ -28,7 +28,7 @@ from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome
+from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome, Series
 from bisect_torch.shipped import tool_version
 
 CONFIRMING_S = 1800.0
@@ -199,7 +199,7 @@ class Run:
 
     def _distrust_changed_environments(self) -> None:
         """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
-        while found := self._resweep.changed(self._ledger.series(self._rows())):
+        while found := self._resweep.changed(self._all_series()):
             for name, (what, runs) in found.items():
                 # Should more be wanted of this build, it is made anew.
                 build = self._environments.pop(name).build
@@ -209,11 +209,14 @@ class Run:
                     self._ledger.distrust(run, reason)
 
     def _why_confirm(self) -> str:
-        found = sum(len(analysis.transitions(each)) for each in self._ledger.series(self._rows()))
+        found = sum(len(analysis.transitions(each)) for each in self._all_series())
         if not found:
             return "the first and last build of every row, again in new processes"
         ends = "both ends of 1 transition" if found == 1 else f"the ends of {found} transitions"
         return f"{ends} and of every row, again in new processes"
+
+    def _all_series(self) -> tuple[Series, ...]:
+        return self._ledger.series(self._rows()) + self._ledger.beside(self._rows())
 
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.Loading):
@@ -341,7 +344,9 @@ class Run:
         return self._request.environment_options.store.expansions / f"{digest}.json"
 
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-        return cases.matching(instances, self._request.select) if self._request.select else instances
+        only = self._request.instances
+        chosen = instances if only is None else tuple(each for each in instances if each.name in only)
+        return cases.matching(chosen, self._request.select) if self._request.select else chosen
 
     def _rows(self) -> tuple[Instance, ...]:
         files = (item.file.path for item in self._request.discovered)
@@ -439,13 +444,14 @@ class Run:
     def _result(self, interrupted: bool, seconds: float) -> RunResult:
         series = self._ledger.series(self._rows())
         return RunResult(
-            builds=self._request.builds,
+            builds=tuple(build for build in self._request.builds if build.name in self._request.matrix),
             environments=dict(self._ledger.environments),
             series=series,
             transitions=tuple(found for each in series for found in analysis.transitions(each)),
             observations=self._ledger.observations,
             interrupted=interrupted,
             seconds=seconds,
+            beside=self._ledger.beside(self._rows()),
         )
 
 

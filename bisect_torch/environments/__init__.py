@@ -6,6 +6,7 @@ from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.requirements import bound_to
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
 from bisect_torch.environments.staged import numerics_digest, staged_package
 from bisect_torch.environments.store import Store
@@ -19,6 +20,7 @@ __all__ = [
     "PlannedEnvironment",
     "Seal",
     "Store",
+    "bound_to",
     "capability",
     "changed_since",
     "clean_environment_variables",

@@ -84,6 +84,7 @@ def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
     """
     covers = (
         build.kind is BuildKind.RELEASE
+        and build.variant is None
         and options.backend == DEFAULT_BACKEND
         and options.locks == "release"
         and not options.extras
@@ -99,6 +100,7 @@ class _Request:
     build: Build
     python: Path
     requirements: tuple[str, ...]
+    constraints: tuple[str, ...]
     arguments: tuple[str, ...]
     newest: datetime.date | None
     undated: tuple[str, ...]
@@ -135,12 +137,20 @@ class _Request:
             [os.environ.get(name) for name in _INDEX_VARIABLES],
             *([sorted(build.wheels)] if build.kind is BuildKind.CANDIDATE else []),
         ]
+        constraints = build.variant.constraints if build.variant is not None else ()
+        if constraints:  # only then, so that the locks that are there keep their names
+            key.append(constraints)
+        elif newest is None and build.day is not None:
+            key.append(datetime.date.today().isoformat())  # the newest ones are others tomorrow
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
         asked = tuple(sorted(named - set(fixed)))
-        return cls(build, interpreter.path, tuple(requirements), tuple(arguments), newest, free, asked, digest)
+        parts = tuple(requirements), constraints, tuple(arguments)
+        return cls(build, interpreter.path, *parts, newest, free, asked, digest)
 
 
 def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
+    if build.variant is not None:
+        return build.variant.newest
     if options.locks == "today" or build.day is None:
         return None
     return build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
@@ -178,6 +188,8 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
     """The lock as uv wrote it into ``folder``."""
     doing = f"locking torch {request.build.version}"
     (folder / "in.txt").write_text("".join(f"{line}\n" for line in request.requirements), encoding="utf-8")
+    if request.constraints:
+        (folder / "fixed.txt").write_text("".join(f"{line}\n" for line in request.constraints), encoding="utf-8")
     made = folder / "out.txt"
     undated = set(request.undated)
     transient = 0
@@ -208,6 +220,9 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
     arguments = ["pip", "compile", str(source), "--output-file", str(target), "--python", str(request.python)]
     # Not --quiet: the warnings name the files without an upload time.
     arguments += ["--generate-hashes", "--no-annotate", "--no-header", *request.arguments]
+    if request.constraints:
+        # Not --override: what torch itself requires is not set aside, so that no hybrid fails for being impossible.
+        arguments += ["--constraint", str(source.with_name("fixed.txt"))]
     if request.newest is not None:
         arguments += ["--exclude-newer", f"{request.newest.isoformat()}T00:00:00Z"]
         for name in sorted(undated):

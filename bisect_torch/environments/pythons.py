@@ -110,14 +110,24 @@ def available(options: EnvironmentOptions) -> Available:
 def choose(builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
     """The Python for each build, by the build's name; local builds bring their own and are left out.
 
-    A Python that is named is taken for all. Else the one that runs this tool when it fits every build; else the newest
-    one installed here that does; else one that uv can fetch; else each build gets the best that fits it alone. A build
-    that no known Python fits is left out, too.
+    A build that names its own Python has that. A Python that is named is taken for all others. Else the one that runs
+    this tool when it fits every build; else the newest one installed here that does; else one that uv can fetch; else
+    each build gets the best that fits it alone. A build that no known Python fits is left out, too.
 
     Raises:
         UsageError: What was named is no version and no interpreter.
     """
-    installable = [build for build in builds if build.kind is not BuildKind.LOCAL]
+    own_ones = {
+        build.name: Choice(build.own_python, minor_of(build.own_python), _is_installed(build.own_python, options))
+        for build in builds
+        if build.own_python is not None
+    }
+    return {**_shared(builds, options), **own_ones} if len(own_ones) < len(builds) else own_ones
+
+
+def _shared(builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, Choice]:
+    """The Python for each build that has none of its own."""
+    installable = [build for build in builds if build.kind is not BuildKind.LOCAL and build.own_python is None]
     if options.python is not None:
         choice = Choice(options.python, named_minor(options.python), _is_installed(options.python, options))
         return dict.fromkeys((build.name for build in installable), choice)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from bisect_torch.model import Build, Environment, Point, Series
 from bisect_torch.report.decoding import decoding
 from bisect_torch.report.decoding_data import decoding_data
+from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.predictions import Predicted, predictions
@@ -32,6 +34,9 @@ def as_data(findings: Findings) -> dict[str, object]:
         findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``,
             ``bisect`` (a command, or null).
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
+        dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
+            (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
+            differs, in words).
         predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``unjudged`` (numbers) and
             ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
@@ -51,6 +56,10 @@ def as_data(findings: Findings) -> dict[str, object]:
         "drift": [
             {"what": each.what, "before": each.before, "after": each.after, "instances": list(each.instances)}
             for each in drifts(findings)
+        ],
+        "dependency_drift": [
+            {**dataclasses.asdict(each), "instances": list(each.instances), "builds": list(each.builds)}
+            for each in dependency_drifts(findings)
         ],
         "predictions": _predictions(predictions(findings)),
         "decoding": decoding_data(decoding(findings)),

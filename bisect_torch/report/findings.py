@@ -25,6 +25,7 @@ class Findings:
         results: Where the results are.
         continue_with: The command line that goes on where this run stopped.
         interrupted: The user stopped it.
+        twins: Of each build that also ran with today's dependencies, the series over it and that variant.
         known_releases: Releases that exist, in order, to tell which of them did not take part.
         seconds: How long it took; None for results that are only judged again.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
@@ -41,6 +42,7 @@ class Findings:
     seconds: float | None = None
     notes: tuple[str, ...] = field(default=())
     known_releases: tuple[str, ...] = ()
+    twins: tuple[Series, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
     @property
@@ -84,6 +86,7 @@ class Findings:
         if self.interrupted:
             return 130
         newest = [each.points[-1] for each in self.series if each.points]
+        newest += [each.points[-1] for each in self.twins if each.builds[0] in self.build_names[-1:]]
         if any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in newest):
             return 1
         applies = [point for point in newest if point is None or point.judgement.verdict is not Verdict.SKIP]

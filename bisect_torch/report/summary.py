@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import BuildKind, Series, Verdict
 from bisect_torch.report.decoding import decoding, decoding_lines
+from bisect_torch.report.dependencies import dependency_drifts, dependency_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
@@ -46,6 +47,7 @@ def summary(findings: Findings, width: int) -> list[Line]:
         lines += [*draw(rows_of(findings), findings.build_names, width), ()]
     for sentence in found:
         lines += [*_sentence(sentence, width), ()]
+    lines += _dependencies(findings, width)
     lines += _predictions(findings, width)
     found_decoding = decoding(findings)
     if found_decoding is not None:
@@ -68,6 +70,16 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
         yield (("  " + label.ljust(_LABEL), "dim"), (head, ""))
         for line in rest:
             yield ((" " * (_LABEL + 2) + line, ""),)
+
+
+def _dependencies(findings: Findings, width: int) -> Iterable[Line]:
+    found = dependency_drifts(findings)
+    words = dependency_words(findings, found)
+    for place, text in enumerate(words):
+        style = "yellow" if place < len(found) else ""
+        yield from (((line, style),) for line in wrap(text.split(" "), width, indent="  "))
+    if words:
+        yield ()
 
 
 def _predictions(findings: Findings, width: int) -> Iterable[Line]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from bisect_torch.model import CANDIDATE_SUFFIX, Build, BuildKind, Environment, Observation
+from bisect_torch.model import CANDIDATE_SUFFIX, TODAY, Build, BuildKind, Environment, Observation, is_variant_name
 
 
 def recalled_environments(runs: Iterable[Mapping[str, object]]) -> dict[str, Environment]:
@@ -26,14 +26,18 @@ def recalled_builds(
 ) -> tuple[Build, ...]:
     """Every build that was observed or that a run set out to observe, in release order; local interpreters last.
 
-    Local interpreters keep the order in which they were named.
+    Local interpreters keep the order in which they were named. Builds with other dependencies (hybrids, today's) have
+    no place in this order and are left out.
     """
     found: dict[str, Build] = {}
     for run in runs:
         named: Any = run.get("builds")
         for name in named if isinstance(named, list) else ():
-            found.setdefault(name, _build_by_name(name))
+            if not is_variant_name(name):
+                found.setdefault(name, _build_by_name(name))
     for observation in observations:
+        if is_variant_name(observation.build_name):
+            continue
         if observation.build_name not in found or found[observation.build_name].git_commit is None:
             found[observation.build_name] = Build(
                 kind=BuildKind(observation.build_kind),
@@ -44,6 +48,13 @@ def recalled_builds(
             )
     found.update({name: each.build for name, each in environments.items() if name in found})
     return tuple(sorted(found.values(), key=_release_order))
+
+
+def recalled_twins(observations: Iterable[Observation], builds: Iterable[Build]) -> tuple[tuple[str, str], ...]:
+    """Names of each of these builds that was also observed with today's dependencies, and of that variant."""
+    seen = {observation.build_name for observation in observations}
+    pairs = ((build.name, f"{build.version}+{TODAY.label}") for build in builds if build.kind is not BuildKind.LOCAL)
+    return tuple(pair for pair in pairs if pair[1] in seen)
 
 
 def _build_by_name(name: str) -> Build:

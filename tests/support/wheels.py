@@ -49,6 +49,14 @@ def assert_close(actual, expected, *, rtol=1e-5, atol=1e-8, **_options):
         raise AssertionError("Tensor-likes are not close!\\n\\nMismatched elements: %d / %d" % (len(wrong), len(pairs)))
 """
 
+_NUMPY = """
+
+class random:
+    @staticmethod
+    def seed(seed):
+        pass
+"""
+
 _CUDA = """
 def is_available():
     return False
@@ -201,15 +209,25 @@ def fake_torch(
 
 
 def fake_numpy(version: str = "2.1.1", *, upload_time: datetime.datetime | str | None = None) -> Wheel:
-    """A numpy that can be imported and knows its version, no more."""
-    return build_wheel("numpy", version, {"numpy/__init__.py": f"__version__ = {version!r}\n"}, upload_time=upload_time)
+    """A numpy that can be imported and seeded and knows its version, no more."""
+    return fake_package("numpy", version, _NUMPY, upload_time=upload_time)
 
 
 def fake_setuptools(version: str = "74.1.2", *, upload_time: datetime.datetime | str | None = None) -> Wheel:
     """A setuptools that can be imported and knows its version, no more."""
-    return build_wheel(
-        "setuptools", version, {"setuptools/__init__.py": f"__version__ = {version!r}\n"}, upload_time=upload_time
-    )
+    return fake_package("setuptools", version, upload_time=upload_time)
+
+
+def fake_package(
+    project: str, version: str, body: str = "", *, upload_time: datetime.datetime | str | None = None
+) -> Wheel:
+    """A package that can be imported and knows its version: cases differ by that.
+
+    Args:
+        body: More Python source of its one module.
+    """
+    source = f"__version__ = {version!r}\n{body}"
+    return build_wheel(project, version, {f"{project}/__init__.py": source}, upload_time=upload_time)
 
 
 def releases(bodies: Mapping[str, str], *, first_day: str = "2024-09-04", days_apart: int = 40) -> list[Wheel]:

@@ -1,0 +1,298 @@
+"""``bisect-torch attribute``: torch, or one of its dependencies?"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bisect_torch.cli.options import add_store_option
+from bisect_torch.errors import UsageError
+
+if TYPE_CHECKING:
+    from bisect_torch.cases import Discovered
+    from bisect_torch.engine.attributing import AttributionRequest
+    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.interruption import Interruption
+    from bisect_torch.model import Build, Series, Transition
+    from bisect_torch.results import ResultsFile
+
+_EXAMPLES = """\
+examples:
+  bisect-torch attribute results.parquet repro
+  bisect-torch attribute results.parquet "bmm[dtype=bfloat16,batch=2]" --before 2.6.0 --after 2.7.0
+  bisect-torch attribute results.parquet repro --before 2.7.0 --after 2.7.0+today   after run --locks release,today
+
+Everything else is as in the run that made the results: files, options, Python, indexes. Hybrids are environments like
+others: they are kept in the store, their results in the results file, and `bisect-torch envs remove NAME` removes one.
+exit codes: 0 a cause was found, 2 usage, 3 it could not be separated or judged, 130 interrupted
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``attribute`` command."""
+    parser = subparsers.add_parser(
+        "attribute",
+        usage="%(prog)s [OPTIONS] RESULTS CASE",
+        help="torch, or one of its dependencies?",
+        description="Where a case changes from one build to the next, find out what made the difference: torch itself, "
+        "one of the packages around it that changed with the release, or both together. Hybrids are made (the new "
+        "torch with the old packages, and the reverse) and judged like any other build.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
+    parser.add_argument("case", metavar="CASE", help="an instance, a case or a script in it, by name")
+    parser.add_argument("--before", metavar="VERSION", help="the older end of the change (default: of the first)")
+    parser.add_argument("--after", metavar="VERSION", help="its newer end")
+    parser.add_argument("--device", metavar="NAME", help="where the case ran on several")
+    parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_store_option(parser)
+
+
+def command(args: argparse.Namespace) -> int:
+    """Find the cause, print it, and return the exit code: see the program's help."""
+    from bisect_torch.interruption import Interruption
+
+    interruption = Interruption()
+    with interruption.watched():
+        return _command(args, interruption)
+
+
+def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.engine.attributing import Attributing
+    from bisect_torch.report.attribution import attribution_data, attribution_lines, solved
+    from bisect_torch.report.plain import PlainReport
+
+    request, notes = build_attribution(args)
+    result = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
+    if args.json:
+        import json
+
+        sys.stdout.write(json.dumps({**attribution_data(result), "notes": list(notes)}, indent=1) + "\n")
+    else:
+        from bisect_torch.report.terminal import print_lines, width_for
+
+        print_lines(attribution_lines(result, notes, width_for(sys.stdout)))
+    return 0 if solved(result) else 3
+
+
+def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tuple[str, ...]]:
+    """Everything that can be refused is refused here, before anything is made.
+
+    Returns:
+        The request, and what the user should know about the choice.
+
+    Raises:
+        BisectTorchError: The results, the case or its file cannot be used, or it has no such change.
+    """
+    from bisect_torch.engine.attributing import AttributionRequest
+    from bisect_torch.results import ResultsFile
+
+    file = ResultsFile.open(args.results, must_exist=True)
+    transition, notes = _choose(args, file)
+    series = transition.series
+    before, after = transition.before.build, transition.after.build
+    words, earlier, item = _earlier_run(file, series, before, after)
+    run = _request(args, earlier, item, (before, after))
+    run = dataclasses.replace(
+        run,
+        lines=((before, after),),
+        instances=frozenset({series.instance}),
+        devices=(series.device,),
+        select=None,
+        command_line=words,
+    )
+    return AttributionRequest(run), notes
+
+
+# --- which change
+
+
+def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tuple[str, ...]]:
+    from bisect_torch import analysis
+    from bisect_torch.cli.judge import judged_again
+
+    findings = judged_again(file, None)
+    every = [*findings.series, *findings.twins]
+    rows = [each for each in every if args.device in (None, each.device) and _named(args.case, each)]
+    if not rows:
+        raise _unknown(args, every)
+    found = [each for series in rows for each in analysis.transitions(series)]
+    chosen = [
+        each for each in found if args.before in (None, each.before.build) and args.after in (None, each.after.build)
+    ]
+    if args.before is None and args.after is None:
+        chosen = [each for each in chosen if each.series in findings.series] or chosen
+    if not chosen:
+        known = "; ".join(_ends(each) for each in found)
+        raise UsageError(
+            f"{args.case} does not change" + (" there" if found else f" in {args.results}"),
+            hint=f"it changes {known}" if found else "attribute explains a change between two builds",
+        )
+    first = chosen[0]
+    notes = []
+    if len(chosen) > 1:
+        others = "; ".join(f"{each.series.instance} {_ends(each)}" for each in chosen[1:4])
+        more = f" and {len(chosen) - 4} more" if len(chosen) > 4 else ""
+        notes.append(
+            f"the first of {len(chosen)} changes was taken; the others: {others}{more} (choose by --before and --after)"
+        )
+    if first.between:
+        names = ", ".join(name for name, _ in first.between)
+        notes.append(f"between {first.before.build} and {first.after.build} lie builds that say nothing: {names}")
+    return first, tuple(notes)
+
+
+def _ends(transition: Transition) -> str:
+    return f"from {transition.before.build} to {transition.after.build}"
+
+
+def _named(name: str, series: Series) -> bool:
+    case, path = series.instance.partition("[")[0], Path(series.case_file)
+    return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
+
+
+def _unknown(args: argparse.Namespace, series: Sequence[Series]) -> UsageError:
+    import difflib
+
+    names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
+    near = difflib.get_close_matches(args.case, names, n=1, cutoff=0.5)
+    known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+    where = f" on {args.device}" if args.device else ""
+    return UsageError(
+        f"{args.results} holds no case {args.case!r}{where}", hint=f"did you mean {near[0]}?" if near else known
+    )
+
+
+# --- how it was run
+
+
+def _earlier_run(
+    file: ResultsFile, series: Series, before: str, after: str
+) -> tuple[tuple[str, ...], argparse.Namespace, Discovered]:
+    """The newest run that ran the case: its words, its options, and the case's file as it still is.
+
+    Raises:
+        UsageError: No run tells how, or the file has changed or gone.
+    """
+    hashes = {
+        each.case_file_hash
+        for each in file.observations()
+        if (each.case_file, each.instance, each.device) == (series.case_file, series.instance, series.device)
+        and each.build_name in (before, after)
+    }
+    newest: UsageError | None = None
+    for run in sorted(file.runs, key=lambda run: _covers(run, before, after)):
+        words = _words(run)
+        options = _options(words) if hashes & set(_list(run.get("case_files"))) else None
+        if options is None:
+            continue
+        try:
+            items = _discover(options)
+        except UsageError as error:
+            newest = error
+            continue
+        item = next((item for item in items if item.file.sha256 in hashes), None)
+        if item is not None:
+            return words, options, item
+    hint = newest.message if newest else "run it again with `bisect-torch run`, from the folder where it was run"
+    raise UsageError(f"{series.case_file} is not found here as it was when it ran", hint=hint)
+
+
+def _covers(run: Mapping[str, object], before: str, after: str) -> tuple[bool, str]:
+    """Sorts runs of both builds first, and of those the newest."""
+    names = _list(run.get("builds"))
+    started = str(run.get("started_at") or "")
+    return not (before in names and after in names), "".join(chr(0x10FFFF - ord(letter)) for letter in started)
+
+
+def _words(run: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(str(word) for word in _list(run.get("arguments")))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace | None:
+    """The options of an earlier command; None where they cannot be read any more."""
+    from bisect_torch.cli.main import parse
+
+    try:
+        options = parse(words)
+    except UsageError:
+        return None
+    return options if hasattr(options, "extras") and hasattr(options, "timeout") else None
+
+
+def _discover(options: argparse.Namespace) -> tuple[Discovered, ...]:
+    from bisect_torch import cases
+
+    files = getattr(options, "files", None)
+    if files is None:
+        case = getattr(options, "case", None)
+        files = [] if case is None else [Path(case.partition("::")[0])]
+    return cases.discover(
+        files,
+        suites=getattr(options, "suite", ()),
+        command=tuple(options.command_words or ()),
+        bad_if_output=options.bad_if_output,
+    )
+
+
+def _request(
+    args: argparse.Namespace, earlier: argparse.Namespace, item: Discovered, ends: tuple[str, str]
+) -> RunRequest:
+    """A run of both ends as the earlier one would run them."""
+    from bisect_torch import environments
+    from bisect_torch.cli.options import environment_options
+    from bisect_torch.cli.run import build_request
+    from bisect_torch.results.recalled import recalled_environments
+
+    options = argparse.Namespace(**vars(earlier))
+    options.store = args.store or earlier.store
+    options.output, options.quiet, options.json = args.results, args.quiet, args.json
+    options.first = options.last = options.select = None
+    options.exclude, options.minor_only, options.fresh, options.repeat = [], False, False, 1
+    options.nightly = []  # the ends are named one by one
+    options.versions = [tuple(dict.fromkeys(_torch(name) for name in ends))]
+    options.locks = options.locks[:1]
+    if not hasattr(options, "files"):
+        options.files, options.suite = [item.file.path], ()
+    request = build_request(options)
+    recalled = recalled_environments(request.file.runs)
+    pythons = [".".join(recalled[name].python_version.split(".")[:2]) if name in recalled else None for name in ends]
+    builds = tuple(_end(name, request.builds) for name in ends)
+    if None not in pythons and pythons[0] != pythons[1]:
+        builds = tuple(
+            dataclasses.replace(build, own_python=python) for build, python in zip(builds, pythons, strict=True)
+        )
+    elif pythons[0] is not None and options.python is None:
+        # The run chose one Python for its whole range: the two ends alone might get another.
+        options.python = pythons[0]
+    chosen = environment_options(options)
+    return dataclasses.replace(
+        request,
+        builds=builds,
+        discovered=(item,),
+        environment_options=chosen,
+        plan=environments.plan_environments(builds, chosen),
+    )
+
+
+def _torch(name: str) -> str:
+    """The build that a name stands for: ``2.7.0`` of ``2.7.0+today``."""
+    return name if "/" in name else name.partition("+")[0]
+
+
+def _end(name: str, builds: Sequence[Build]) -> Build:
+    from bisect_torch.model import TODAY
+
+    build = next((each for each in builds if each.name == _torch(name)), None)
+    if build is None:
+        raise UsageError(f"{name} is not a build that can be made")
+    return build if build.name == name else build.with_variant(TODAY)
