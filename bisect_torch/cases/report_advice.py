@@ -12,7 +12,7 @@ from bisect_torch.cases.report_code import Code
 from bisect_torch.cases.report_script import missing_imports, needed, packages, unknown_names
 
 _VERSION = re.compile(r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)")
-_CHECKS = frozenset({"assert_close", "assert_allclose", "assert_equal", "assert_array_equal", "gradcheck", "opcheck"})
+_CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck"})
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "dropout"}
 )
@@ -76,7 +76,9 @@ def _about_names(code: Code) -> Iterator[Advice]:
 def _about_verdict(code: Code) -> Iterator[Advice]:
     if decides(code.module):
         return
-    printed = [node.lineno for node in ast.walk(code.module) if _is_call(node, {"print"})]
+    printed = [
+        node.lineno for node in ast.walk(code.module) if isinstance(node, ast.Call) and _is_call(node, {"print"})
+    ]
     where = f" after line {printed[-1]} of the block, which only prints" if printed else ""
     yield Advice(
         "assert",
@@ -92,9 +94,9 @@ def decides(module: ast.Module) -> bool:
     for node in ast.walk(module):
         if isinstance(node, (ast.Assert, ast.Raise)) or _is_call(node, _CHECKS):
             return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr.startswith("assert") or (node.func.attr == "exit" and node.args):
-                return True
+        name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if name.startswith("assert") or name == "exit":
+            return True
     return False
 
 

@@ -35,8 +35,8 @@ class Choice:
 def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
     """The block that is the repro.
 
-    Blocks in Python's name, or in none, that hold code are candidates. The only one is taken; of several, the first that
-    imports torch, else the first that says ``torch.`` without importing it. Where neither tells, the user must.
+    Blocks in Python's name, or in none, that hold code are candidates. The only one is taken; of several, the first
+    that imports torch, else the first that says ``torch`` without importing it. Where neither tells, the user must.
 
     Args:
         numbers: Of the blocks to take instead, counted from 1 over all blocks; several are joined in this order.
@@ -47,7 +47,7 @@ def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
     every = [code_of(block) for block in blocks(report)]
     if numbers:
         return _named(every, numbers)
-    candidates = [code for code in every if code.text and code.block.language in _PYTHON | _MAYBE]
+    candidates = [code for code in every if code.does_something and code.block.language in _PYTHON | _MAYBE]
     if not candidates:
         raise UsageError(_no_code(every))
     if len(candidates) == 1:

@@ -45,14 +45,23 @@ class Code:
         return any(name.partition(".")[0] == "torch" for name in imported(self.module))
 
     @property
+    def does_something(self) -> bool:
+        """Whether it can be a repro. A word or a number in a block without a language is valid Python, too."""
+        doing = (ast.Import, ast.ImportFrom, ast.Call, ast.FunctionDef, ast.ClassDef)
+        return any(isinstance(node, doing) for node in ast.walk(self.module))
+
+    @property
     def says_torch(self) -> bool:
         """Whether it uses the name torch without importing it, as a report that leaves its imports out does."""
         return "torch" in undefined(self.module)
 
 
 def code_of(block: Block) -> Code:
-    """The code in a block: all of it where it can be parsed, else its prompts' lines, else its longest beginning that can
-    be parsed, without the commands of a notebook or shell. What remains is output."""
+    """The code in a block.
+
+    All of it where it can be parsed, else the lines after its prompts, else its longest beginning that can be parsed,
+    without the commands of a notebook or shell. What remains is output.
+    """
     lines = block.text.split("\n")
     for prompt in (_PROMPT, _CELL_PROMPT):
         if any(prompt.match(line) for line in lines) and _parsed(block.text) is None:

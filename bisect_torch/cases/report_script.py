@@ -6,11 +6,15 @@ import ast
 import io
 import keyword
 import re
+import sys
 import tokenize
 from collections.abc import Iterable
 
 from bisect_torch.cases.report_code import Code, imported, undefined
 from bisect_torch.errors import UsageError
+
+_STANDARD = """collections copy functools gc io itertools json math multiprocessing operator os pickle random re
+subprocess sys tempfile threading time unittest warnings"""
 
 KNOWN_IMPORTS = {
     "torch": "import torch",
@@ -20,32 +24,7 @@ KNOWN_IMPORTS = {
     "dist": "import torch.distributed as dist",
     "np": "import numpy as np",
     "Tensor": "from torch import Tensor",
-    **{
-        name: f"import {name}"
-        for name in [
-            "collections",
-            "copy",
-            "functools",
-            "gc",
-            "io",
-            "itertools",
-            "json",
-            "math",
-            "multiprocessing",
-            "operator",
-            "os",
-            "pickle",
-            "random",
-            "re",
-            "subprocess",
-            "sys",
-            "tempfile",
-            "threading",
-            "time",
-            "unittest",
-            "warnings",
-        ]
-    },
+    **{name: f"import {name}" for name in _STANDARD.split()},
 }
 """Names that reports use without importing them, where everybody means the same."""
 
@@ -122,8 +101,6 @@ def _uses_device(module: ast.Module, device: str) -> bool:
 
 def packages(code: Code) -> tuple[str, ...]:
     """What must be installed beside torch: requirements for ``--with``."""
-    import sys
-
     there = set(sys.stdlib_module_names) | {
         "torch",
         "numpy",
@@ -132,11 +109,14 @@ def packages(code: Code) -> tuple[str, ...]:
         "bisect_torch",
         "typing_extensions",
     }
-    tops = {name.partition(".")[0] for name in imported(code.module)} - there
+    tops = {name.partition(".")[0] for name in imported(code.module)} - _THERE - sys.stdlib_module_names
     wanted = [_DISTRIBUTIONS.get(top, top) for top in sorted(tops)]
     stated = {re.split(r"[\[=<>~!]", each)[0].lower(): each for each in code.installs}
     return tuple(dict.fromkeys(stated.get(name.lower(), name) for name in wanted))
 
+
+_THERE = frozenset({"torch", "numpy", "setuptools", "pkg_resources", "bisect_torch", "typing_extensions"})
+"""What every environment holds."""
 
 _DISTRIBUTIONS = {
     "cv2": "opencv-python-headless",
