@@ -101,14 +101,6 @@ def _uses_device(module: ast.Module, device: str) -> bool:
 
 def packages(code: Code) -> tuple[str, ...]:
     """What must be installed beside torch: requirements for ``--with``."""
-    there = set(sys.stdlib_module_names) | {
-        "torch",
-        "numpy",
-        "setuptools",
-        "pkg_resources",
-        "bisect_torch",
-        "typing_extensions",
-    }
     tops = {name.partition(".")[0] for name in imported(code.module)} - _THERE - sys.stdlib_module_names
     wanted = [_DISTRIBUTIONS.get(top, top) for top in sorted(tops)]
     stated = {re.split(r"[\[=<>~!]", each)[0].lower(): each for each in code.installs}

@@ -32,6 +32,9 @@ class RunRequest:
         seed: Of repeat 0; repeat i is seeded with ``seed + i``. Scripts and commands are never seeded.
         memory_bytes: What all cells together may use.
         fresh: Run again what is known.
+        only: Case file and name of the instances that run; all when None.
+        confirm_every_cell: Repeat every cell until it could be the end of a transition, also where there is no other
+            build: what it is compared with was seen earlier.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         command_line: As typed, for the manifest.
@@ -55,6 +58,8 @@ class RunRequest:
     seed: int = 0
     memory_bytes: int = 0
     fresh: bool = False
+    only: frozenset[tuple[Path, str]] | None = None
+    confirm_every_cell: bool = False
     thorough: bool = False
     guard: str | None = None
     command_line: tuple[str, ...] = ()

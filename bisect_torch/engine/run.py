@@ -341,6 +341,9 @@ class Run:
         return self._request.environment_options.store.expansions / f"{digest}.json"
 
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        only = self._request.only
+        if only is not None:
+            instances = tuple(each for each in instances if (each.case.file.path, each.name) in only)
         return cases.matching(instances, self._request.select) if self._request.select else instances
 
     def _rows(self) -> tuple[Instance, ...]:
