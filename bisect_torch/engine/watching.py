@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import queue
 import sys
 import threading
@@ -171,7 +172,7 @@ class Watch:
         try:
             discovered = self._read(self._state.path)
         except UsageError as problem:
-            self._doubt = now + _DOUBT_S, problem.message
+            self._doubt = now + _DOUBT_S, self._short(problem)
             return
         self._doubt = None
         path = discovered.file.path
@@ -200,6 +201,10 @@ class Watch:
             self._rows_known(self._selected(discovered.instances))
         elif self._ready:
             self._expand(next(reversed(self._ready.values())))
+
+    def _short(self, problem: UsageError) -> str:
+        """The file's name is enough: which folder it is in, who watches knows."""
+        return problem.message.replace(f"{self._state.path.resolve().parent}{os.sep}", "")
 
     def _selected(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
         chosen = tuple(instances)
@@ -300,7 +305,7 @@ class Watch:
         try:
             instances = cases.from_expansion(self._discovered, message.rows)
         except UsageError as problem:
-            self._tell(problem=problem.message)
+            self._tell(problem=self._short(problem))
             return
         self._rows_known(self._selected(instances))
 

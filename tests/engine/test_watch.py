@@ -1,4 +1,4 @@
-"""``bisect-torch watch``: the file as an editor leaves it, workers within their memory, and the whole over fake torch."""
+"""``bisect-torch watch``: a file as editors leave it, workers within their memory, and the whole over fake torch."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ class Watching:
 
     def wait_for(self, words: str, after: int = 0) -> int:
         """Until ``words`` are there; gives where what came after them begins."""
-        there = eventually(lambda: words in self.text[after:] or self.process.poll() is not None, 90.0)
-        assert there and words in self.text[after:], self.text + self.stderr()
+        eventually(lambda: words in self.text[after:] or self.process.poll() is not None, 90.0)
+        assert words in self.text[after:], self.text + self.stderr()
         return self.text.index(words, after) + len(words)
 
     def stderr(self) -> str:
@@ -236,7 +236,7 @@ def test_every_save_gives_a_matrix_and_nothing_stays_after_ctrl_c(place: Place) 
         at = watching.wait_for("changed by this save: 2.2.0 wrong → ok", at)
 
         place.tool.write("cases.py", CASES + "\nif :\n")
-        at = watching.wait_for("cases.py:10: invalid syntax", at)
+        at = watching.wait_for("\ncases.py:9: invalid syntax", at)
 
         os.unlink(place.folder / "cases.py")
         at = watching.wait_for("cases.py is gone; waiting for it to come back", at)
