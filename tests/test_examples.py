@@ -1,4 +1,4 @@
-"""The GitHub Actions example: it is YAML, has what a workflow needs, and its commands take the options that it gives."""
+"""The GitHub Actions example: it is YAML, has what a workflow needs, and its commands and options are real."""
 
 from __future__ import annotations
 

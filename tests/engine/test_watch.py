@@ -192,6 +192,7 @@ class Watching:
             text=True,
         )
         self.text = ""
+        self._errors = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -207,15 +208,18 @@ class Watching:
         return self.text.index(words, after) + len(words)
 
     def stderr(self) -> str:
-        if self.process.poll() is None:
-            return ""
-        assert self.process.stderr is not None
-        return self.process.stderr.read()
+        """What it said there, once it has been ended."""
+        return self._errors
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=60)
         self._reader.join(timeout=10)
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._errors = self.process.stderr.read()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
 
 @pytest.fixture
