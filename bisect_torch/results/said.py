@@ -13,6 +13,7 @@ from bisect_torch.analysis.rechecking import Change, Rechecked
 from bisect_torch.errors import InfrastructureError, UsageError
 
 FORMAT = 1
+_NOTHING: dict[str, Any] = {"answer": None, "unjudged": None}
 
 
 def read_said(path: Path) -> dict[str, dict[str, Any]]:
@@ -46,7 +47,7 @@ def news(rows: Iterable[Rechecked], said: dict[str, dict[str, Any]]) -> list[Rec
 
     A day on which a row cannot be judged is said once, and does not make the old verdict news when it comes back.
     """
-    return [row for row in rows if _updated(row, said) != said.get(_key(row))]
+    return [row for row in rows if _is_news(row, said.get(_key(row), _NOTHING))]
 
 
 def write_said(path: Path, rows: Iterable[Rechecked], said: dict[str, dict[str, Any]]) -> None:
@@ -69,8 +70,14 @@ def _key(row: Rechecked) -> str:
     return json.dumps(row.row)
 
 
+def _is_news(row: Rechecked, before: dict[str, Any]) -> bool:
+    if row.change is Change.UNJUDGED:
+        return bool(before["unjudged"] != row.reason)
+    return bool(before["answer"] != row.answer)
+
+
 def _updated(row: Rechecked, said: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    before = said.get(_key(row), {"answer": None, "unjudged": None})
+    before = said.get(_key(row), _NOTHING)
     if row.change is Change.UNJUDGED:
         return {"answer": before["answer"], "unjudged": row.reason}
     return {"answer": row.answer, "unjudged": None}
