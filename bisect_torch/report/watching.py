@@ -99,7 +99,7 @@ def _separates(state: WatchState, found: list[Transition]) -> Iterable[tuple[str
     if new.keys() != old.keys():
         yield "other rows than before this save", "dim"
     if changed:
-        yield f"changed by this save: {listed(changed, most=_MOST)}", "bold yellow"
+        yield f"changed by this save: {listed(list(dict.fromkeys(changed)), most=_MOST)}", "bold yellow"
     elif new.keys() == old.keys():
         yield "as before this save", "green"
 
