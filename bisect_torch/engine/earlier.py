@@ -121,12 +121,14 @@ def _remembered(
         used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
         modules: dict[str, str] = {}
         for each in group:
-            modules.update(json.loads(each.local_modules))
+            # A store below the case's folder makes the tool's own modules look like neighbours; they are not the case's.
+            own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
+            modules.update(own)
         found[file] = Remembered(
             name=file,
             sha256=group[-1].case_file_hash,
             modules=modules,
-            words=tuple(dict.fromkeys(word for own, _ in used for word in own if not word.startswith("-"))),
+            words=tuple(dict.fromkeys(word for line, _ in used for word in line if not word.startswith("-"))),
             commands=tuple(dict.fromkeys(command for _, command in used if command)),
         )
     return found
