@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from bisect_torch.report.recheck import Recheck
 
 _DESCRIPTION = """\
-Run what was bad in an earlier results file on one new build, under the same conditions
+Run what was bad in an earlier results file on one new build (the latest nightly where none
+is named), under the same conditions
 (device, threads, time, Python, extras), and say what is fixed, still bad, or fails
 differently; with a comment for the upstream issue. Of every row the newest build on which
 it was judged counts. A fix is believed once it was seen in three processes, one of them an

@@ -121,7 +121,7 @@ def _remembered(
         used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
         modules: dict[str, str] = {}
         for each in group:
-            # A store below the case's folder makes the tool's own modules look like neighbours; they are not the case's.
+            # A store below the case's folder makes the tool's own modules look like neighbours.
             own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
             modules.update(own)
         found[file] = Remembered(
