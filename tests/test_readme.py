@@ -19,13 +19,17 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+GUIDES = [ROOT / place / "README.md" for place in ("bisect_torch/cli", "bisect_torch/numerics", "cases")]
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 COMMANDS = [
-    line.partition("#")[0].strip()
-    for block in blocks("console")
+    line.partition("#")[0].partition(" < ")[0].strip()
+    for text in (README, *(guide.read_text() for guide in GUIDES))
+    for block in blocks("console", text)
     for line in block.splitlines()
     if line.startswith("bisect-torch ")
 ]

@@ -3,11 +3,12 @@
 from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.analysis.series import build_series, counted
+from bisect_torch.analysis.series import Row, build_series, counted
 from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
 
 __all__ = [
     "Confirmation",
+    "Row",
     "Tolerances",
     "Wanted",
     "build_series",

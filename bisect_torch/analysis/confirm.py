@@ -25,6 +25,7 @@ class Confirmation:
             bound. What does not fit is left unconfirmed, flaky cases first.
         own_process_s: Seconds that a repeat in an interpreter of its own takes besides the case: importing torch from
             bytecode was measured at 2 s, full teardown at 0.85 s.
+        every_cell: Every judged cell counts as the end of a transition, also with a single build.
     """
 
     false_transition: float = 1e-4
@@ -32,6 +33,7 @@ class Confirmation:
     lost_repeats: int = 3
     budget_s: float | None = None
     own_process_s: float = 2.85
+    every_cell: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def wanted_repeats(
     observation, and a cell has at most a fixed number of them.
     """
     settings = confirmation or Confirmation()
-    lines = [line for line in (builds, *beside) if len(line) > 1]
+    least = 1 if settings.every_cell else 2
+    lines = [line for line in (builds, *beside) if len(line) >= least]
     if not lines:
         return []
     cells = collect(observations, tolerances, keys=keys)
@@ -152,7 +155,7 @@ def _needs(
             yield _Need(row, build, cell, 0, cell.own_to_confirm, "an interpreter of its own gave another answer", 1)
         elif point.flaky:
             continue
-        elif build in ends and (missing := _missing_at_end(point)) != (0, 0):
+        elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             yield _Need(row, build, cell, *missing, "the end of a transition", 0)
         elif edges and build in outermost and not point.own_process:
             yield _Need(row, build, cell, 0, 1, "the first or last build", 1)

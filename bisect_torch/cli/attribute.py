@@ -101,7 +101,7 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
     run = dataclasses.replace(
         run,
         lines=((before, after),),
-        instances=frozenset({series.instance}),
+        only=frozenset({(item.file.path, series.instance)}),
         devices=(series.device,),
         select=None,
         command_line=words,

@@ -121,7 +121,7 @@ class Attributing:
             separable = {side: [each.name for each in changes if side not in each.held] for side in Side}
             attribution = attribute(names, separable, self._judge)
         return AttributionResult(
-            instance="".join(self._request.run.instances or ()),
+            instance="".join(name for _, name in self._request.run.only or ()),
             builds=(self._request.old, self._request.new),
             old=old,
             new=new,

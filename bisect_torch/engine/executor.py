@@ -258,49 +258,65 @@ class LocalExecutor:
             self._deliver(CellDone(task, run, facts))
 
     def _refusal(self, environment: Environment, run: CellRun) -> Facts | None:
-        """The outcome of a cell that needs a capability which does not work in this environment."""
-        device = run.device.partition(":")[0]
-        needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
-        for name in ([] if device == "cpu" else [device]) + needed:
-            reason = self._capability(environment, name)
-            if reason is not None:
-                return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
-        return None
+        return refusal(run, lambda name: self._capability(environment, name))
 
     def _capability(self, environment: Environment, name: str) -> str | None:
         with self._loading(environment, f"checking that {name} works"):
             return self._conditions.capability(environment, name)
 
     def _blame(self, environment: Environment, facts: Facts) -> Facts:
-        """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
-        names = json.loads(str(facts.get("capabilities", "[]")))
-        for name in names:
-            reason = self._capability(environment, name)
-            if reason is not None:
-                return {**facts, "failed_capability": f"{name}: {reason}"}
-        return facts
+        return blame(facts, lambda name: self._capability(environment, name))
 
     def _request(self, run: CellRun) -> CellRequest:
-        case = run.instance.case
-        return CellRequest(
-            file=case.file.path,
-            kind=case.file.kind.value,
-            case=case.name,
-            parameters=dict(run.instance.parameters),
-            device=run.device,
-            timeout_s=time_limit_s(run.instance, run.device, self._conditions.timeout_s),
-            memory_bytes=self._conditions.memory_bytes,
-            isolation=run.isolation,
-            full_teardown=run.isolation is Isolation.PROCESS,
-            seed=self._conditions.seed + run.repeat if case.file.kind is CaseKind.CASE else None,
-            argv=case.argv,
-            bad_if_output=case.bad_if_output,
-            cwd=self._conditions.working_directory,
-            needs_compile=needs_compile(case),
-            # Up to ten seconds: worth it once for each cell.
-            native_stack=run.repeat == 0,
-            thorough=self._conditions.thorough,
-        )
+        return cell_request(run, self._conditions)
+
+
+def refusal(run: CellRun, capability: Callable[[str], str | None]) -> Facts | None:
+    """The outcome of a cell that needs a capability which does not work in its environment; None where all do.
+
+    Args:
+        capability: A capability's name to the reason why it does not work there.
+    """
+    device = run.device.partition(":")[0]
+    needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
+    for name in ([] if device == "cpu" else [device]) + needed:
+        reason = capability(name)
+        if reason is not None:
+            return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
+    return None
+
+
+def blame(facts: Facts, capability: Callable[[str], str | None]) -> Facts:
+    """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
+    for name in json.loads(str(facts.get("capabilities", "[]"))):
+        reason = capability(name)
+        if reason is not None:
+            return {**facts, "failed_capability": f"{name}: {reason}"}
+    return facts
+
+
+def cell_request(run: CellRun, conditions: Conditions) -> CellRequest:
+    """One repeat of a cell as a worker needs it."""
+    case = run.instance.case
+    return CellRequest(
+        file=case.file.path,
+        kind=case.file.kind.value,
+        case=case.name,
+        parameters=dict(run.instance.parameters),
+        device=run.device,
+        timeout_s=time_limit_s(run.instance, run.device, conditions.timeout_s),
+        memory_bytes=conditions.memory_bytes,
+        isolation=run.isolation,
+        full_teardown=run.isolation is Isolation.PROCESS,
+        seed=conditions.seed + run.repeat if case.file.kind is CaseKind.CASE else None,
+        argv=case.argv,
+        bad_if_output=case.bad_if_output,
+        cwd=conditions.working_directory,
+        needs_compile=needs_compile(case),
+        # Up to ten seconds: worth it once for each cell.
+        native_stack=run.repeat == 0,
+        thorough=conditions.thorough,
+    )
 
 
 def _host_bytes(run: CellRun) -> int:

@@ -60,7 +60,7 @@ class Ledger:
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
         self._numerics = environments.numerics_digest()
-        self._file_names = _display_names([item.file.path for item in request.discovered], request.working_directory)
+        self._file_names = display_names([item.file.path for item in request.discovered], request.working_directory)
 
     def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
         """An environment that an earlier run described and that would come out the same."""
@@ -244,7 +244,9 @@ class Ledger:
         Args:
             budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
         """
-        settings = analysis.Confirmation(base_repeats=self._request.repeats, budget_s=budget_s)
+        settings = analysis.Confirmation(
+            base_repeats=self._request.repeats, budget_s=budget_s, every_cell=self._request.confirm_every_cell
+        )
         runs = []
         for wanted in analysis.wanted_repeats(
             self.observations, self._request.matrix, confirmation=settings, beside=self._request.lines[1:]
@@ -280,7 +282,7 @@ def _identity(environment: Environment) -> tuple[object, ...]:
     )
 
 
-def _display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
+def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
     """How each file is called in results: relative to the working directory where it lies below it, else its name.
 
     Two files outside with the same name are told apart by as much of their folders as that takes.

@@ -24,7 +24,6 @@ class RunRequest:
         working_directory: Of scripts and commands.
         lines: Names of builds in an order in which neighbours are compared: the first is the matrix, the others (a
             build and its variant) stand beside it. Empty: one line of all builds.
-        instances: Names of the only ones that run; None for all.
         devices: Device names.
         select: An expression that instances must match (``-k``).
         jobs: Cells that run at once.
@@ -35,6 +34,9 @@ class RunRequest:
         seed: Of repeat 0; repeat i is seeded with ``seed + i``. Scripts and commands are never seeded.
         memory_bytes: What all cells together may use.
         fresh: Run again what is known.
+        only: Case file and name of the instances that run; all when None.
+        confirm_every_cell: Repeat every cell until it could be the end of a transition, also where there is no other
+            build: what it is compared with was seen earlier.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         command_line: As typed, for the manifest.
@@ -49,7 +51,6 @@ class RunRequest:
     file: ResultsFile
     working_directory: Path
     lines: tuple[tuple[str, ...], ...] = ()
-    instances: frozenset[str] | None = None
     devices: tuple[str, ...] = ("cpu",)
     select: str | None = None
     jobs: int = 2
@@ -60,6 +61,8 @@ class RunRequest:
     seed: int = 0
     memory_bytes: int = 0
     fresh: bool = False
+    only: frozenset[tuple[Path, str]] | None = None
+    confirm_every_cell: bool = False
     thorough: bool = False
     guard: str | None = None
     command_line: tuple[str, ...] = ()

@@ -344,9 +344,10 @@ class Run:
         return self._request.environment_options.store.expansions / f"{digest}.json"
 
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-        only = self._request.instances
-        chosen = instances if only is None else tuple(each for each in instances if each.name in only)
-        return cases.matching(chosen, self._request.select) if self._request.select else chosen
+        only = self._request.only
+        if only is not None:
+            instances = tuple(each for each in instances if (each.case.file.path, each.name) in only)
+        return cases.matching(instances, self._request.select) if self._request.select else instances
 
     def _rows(self) -> tuple[Instance, ...]:
         files = (item.file.path for item in self._request.discovered)

@@ -121,6 +121,11 @@ class WorkerProcess:
         self._failure = ""
         self._broken = ""
 
+    @property
+    def process_id(self) -> int:
+        """Of the worker itself; its cells have their own."""
+        return self._process.pid
+
     @classmethod
     def start(
         cls,

@@ -1,0 +1,143 @@
+"""What a repro from a bug report lacks before its verdict means something."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bisect_torch.cases.report_choice import Choice
+from bisect_torch.cases.report_code import Code
+from bisect_torch.cases.report_script import missing_imports, needed, packages, unknown_names
+
+_VERSION = re.compile(r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)")
+_CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck"})
+_RANDOM = frozenset(
+    {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "dropout"}
+)
+_SEEDS = frozenset({"manual_seed", "seed", "set_seed", "seed_all"})
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to do or to know.
+
+    Args:
+        kind: ``block``, ``import``, ``name``, ``assert``, ``expected``, ``compile``, ``device``, ``with``, ``file``,
+            ``seed``, ``version``.
+        text: A sentence.
+    """
+
+    kind: str
+    text: str
+
+
+def advice(choice: Choice, report: str, *, as_case: bool) -> tuple[Advice, ...]:
+    """What to add, most important first.
+
+    Args:
+        report: The whole report, for the version that it is about.
+        as_case: A case file was written, not a script.
+    """
+    code = choice.code
+    found = [*_about_blocks(choice), *_about_names(code), *_about_verdict(code), *_about_needs(code, as_case)]
+    return (*found, *_about_inputs(code), *_about_version(report))
+
+
+def options(code: Code) -> tuple[str, ...]:
+    """Options of ``run`` that the code needs: ``--with X``."""
+    return tuple(word for package in packages(code) for word in ("--with", package))
+
+
+def reported_version(report: str) -> str | None:
+    """The release of torch that the report names, as ``collect_env`` writes it; None where it names none or several."""
+    found = set(_VERSION.findall(report))
+    return found.pop() if len(found) == 1 else None
+
+
+def _about_blocks(choice: Choice) -> Iterator[Advice]:
+    if not choice.code.block.closed:
+        yield Advice("block", "the block is never closed: all that follows in the report was taken")
+    if choice.continued:
+        lines = ", ".join(str(code.block.line) for code in choice.continued)
+        yield Advice("block", f"the block at line {lines} goes on from it; --block takes several, such as --block 1,2")
+
+
+def _about_names(code: Code) -> Iterator[Advice]:
+    added = missing_imports(code)
+    if added:
+        yield Advice("import", f"imports were missing and have been added: {'; '.join(added)}")
+    unknown = unknown_names(code)
+    if unknown:
+        yield Advice("name", f"define what the report leaves out: {', '.join(unknown)}")
+
+
+def _about_verdict(code: Code) -> Iterator[Advice]:
+    if decides(code.module):
+        return
+    printed = [
+        node.lineno for node in ast.walk(code.module) if isinstance(node, ast.Call) and _is_call(node, {"print"})
+    ]
+    where = f" after line {printed[-1]} of the block, which only prints" if printed else ""
+    yield Advice(
+        "assert",
+        f"nothing is checked: only an exception, a crash or a hang is bad. For wrong values add an assert{where}",
+    )
+    if code.output:
+        last = code.output.strip().splitlines()[-1].strip()
+        yield Advice("expected", f"the report shows this output: {last[:120]}; assert what it should be")
+
+
+def decides(module: ast.Module) -> bool:
+    """Whether it fails by itself when values are not right."""
+    for node in ast.walk(module):
+        if isinstance(node, (ast.Assert, ast.Raise)) or _is_call(node, _CHECKS):
+            return True
+        name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if name.startswith("assert") or name == "exit":
+            return True
+    return False
+
+
+def _is_call(node: ast.AST, names: frozenset[str] | set[str]) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in names
+
+
+def _about_needs(code: Code, as_case: bool) -> Iterator[Advice]:
+    for need in needed(code):
+        if need == "compile":
+            said = "the case says so (needs)" if as_case else 'a case (--case) can say so: needs=["compile"]'
+            yield Advice("compile", f"it compiles: a C++ compiler must be there; {said}")
+        else:
+            how = (
+                f"use the argument device and run with --device {need}" if as_case else "a script keeps its own device"
+            )
+            yield Advice("device", f"it asks for {need}: without one it fails for that reason; {how}")
+    for package in packages(code):
+        yield Advice("with", f"it imports more than torch: --with {package}")
+
+
+def _about_inputs(code: Code) -> Iterator[Advice]:
+    opened = sorted({
+        node.args[0].value
+        for node in ast.walk(code.module)
+        if isinstance(node, ast.Call) and _is_call(node, {"open", "load", "read_image"}) and node.args
+        and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    })  # fmt: skip
+    if opened:
+        yield Advice("file", f"it reads files that must lie beside it: {', '.join(opened)}")
+    random = any(_is_call(node, _RANDOM) for node in ast.walk(code.module))
+    if random:
+        seeded = any(_is_call(node, _SEEDS) for node in ast.walk(code.module))
+        what = "random streams differ between releases" if seeded else "its random inputs have no seed"
+        yield Advice("seed", f"{what}: fixed inputs (bisect_torch.numerics.uniform in a case) are the same on all")
+
+
+def _about_version(report: str) -> Iterator[Advice]:
+    version = reported_version(report)
+    if version:
+        yield Advice("version", f"the report is about torch {version}: let the range hold it")

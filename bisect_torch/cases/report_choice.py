@@ -1,0 +1,107 @@
+"""Which of a report's blocks is the repro."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bisect_torch.cases.report_blocks import blocks
+from bisect_torch.cases.report_code import Code, code_of, defined, undefined
+from bisect_torch.errors import UsageError
+
+_PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-repl", "python-console", "console"})
+_MAYBE = frozenset({"", "none", "text", "txt", "plaintext", "code"})
+_GOES_ON = 1
+"""A later block goes on from the chosen one when it uses at least this many names that only that one binds."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The repro of a report.
+
+    Args:
+        code: It.
+        why: The rule that chose it, as a sentence's end.
+        others: Further blocks that could be meant.
+        continued: Those of them that use names which the chosen one binds.
+    """
+
+    code: Code
+    why: str
+    others: tuple[Code, ...] = ()
+    continued: tuple[Code, ...] = ()
+
+
+def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
+    """The block that is the repro.
+
+    Blocks in Python's name, or in none, that hold code are candidates. The only one is taken; of several, the first
+    that imports torch, else the first that says ``torch`` without importing it. Where neither tells, the user must.
+
+    Args:
+        numbers: Of the blocks to take instead, counted from 1 over all blocks; several are joined in this order.
+
+    Raises:
+        UsageError: There is no code, there are several candidates and none uses torch, or a number names no code.
+    """
+    every = [code_of(block) for block in blocks(report)]
+    if numbers:
+        return _named(every, numbers)
+    candidates = [code for code in every if code.does_something and code.block.language in _PYTHON | _MAYBE]
+    if not candidates:
+        raise UsageError(_no_code(every))
+    if len(candidates) == 1:
+        return Choice(candidates[0], "the only block of Python code")
+    importing = [code for code in candidates if code.imports_torch]
+    saying = [code for code in candidates if code.says_torch]
+    chosen = next(iter(importing or saying), None)
+    if chosen is None:
+        raise UsageError(
+            f"{len(candidates)} blocks hold Python and none uses torch: {_places(candidates)}",
+            hint=f"name the repro: --block {every.index(candidates[0]) + 1}",
+        )
+    does = "imports torch" if importing else "uses torch"
+    alike = importing or saying
+    why = f"the only block that {does}" if len(alike) == 1 else f"the first of {len(alike)} blocks that {does}"
+    others = tuple(code for code in candidates if code is not chosen)
+    return Choice(chosen, why, others, tuple(code for code in others if _goes_on(chosen, code)))
+
+
+def number_of(report: str, code: Code) -> int:
+    """The number of a block, counted from 1 over all blocks."""
+    return [block.line for block in blocks(report)].index(code.block.line) + 1
+
+
+def _named(every: Sequence[Code], numbers: Sequence[int]) -> Choice:
+    for number in numbers:
+        if not 1 <= number <= len(every):
+            raise UsageError(f"--block {number}: the report has {len(every)} blocks")
+        if not every[number - 1].text:
+            raise UsageError(f"--block {number}: no Python code at line {every[number - 1].block.line}")
+    taken = [every[number - 1] for number in numbers]
+    joined = replace(
+        taken[0],
+        text="\n".join(code.text for code in taken),
+        output="\n".join(code.output for code in taken if code.output),
+        installs=tuple(dict.fromkeys(name for code in taken for name in code.installs)),
+    )
+    return Choice(joined, "named by --block")
+
+
+def _goes_on(first: Code, later: Code) -> bool:
+    return (
+        later.block.line > first.block.line
+        and len(undefined(later.module) & defined(first.module) - {"torch"}) >= _GOES_ON
+    )
+
+
+def _no_code(every: Sequence[Code]) -> str:
+    if not every:
+        return "the report is empty"
+    return f"no Python code in the report; blocks: {_places(every)}"
+
+
+def _places(codes: Sequence[Code]) -> str:
+    shown = [f"line {code.block.line}" + (f" ({code.block.language})" if code.block.language else "") for code in codes]
+    more = f" and {len(shown) - 6} more" if len(shown) > 6 else ""
+    return ", ".join(shown[:6]) + more

@@ -1,0 +1,153 @@
+"""``bisect-torch new``: a script or case file from the text of a bug report."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_DESCRIPTION = """\
+Take the repro out of a bug report (the Markdown of an issue) and write it as a script, or
+with --case as a case file; say what it lacks. Nothing of it is run. Of the report's code
+blocks the only one with Python is taken; of several the first that imports torch, else the
+first that says torch; else --block must name it. Prompts, output and notebook commands are
+taken out.
+"""
+
+_EXAMPLES = """\
+examples:
+  bisect-torch new report.md -o repro.py
+  gh issue view 138908 -R pytorch/pytorch --json body -q .body | bisect-torch new - -o repro.py
+  bisect-torch new report.md --case --block 1,3 -o cases.py
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``new`` command."""
+    parser = subparsers.add_parser(
+        "new",
+        usage="%(prog)s [OPTIONS] REPORT|-",
+        help="a script or case file from the text of a bug report",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("report", metavar="REPORT", help="a file with the report's text; - reads stdin")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("repro.py"),
+        metavar="FILE",
+        help="default %(default)s; never overwritten; - writes to stdout",
+    )
+    parser.add_argument("--case", action="store_true", help="a case file with one case instead of a script")
+    parser.add_argument(
+        "--block",
+        type=_numbers,
+        default=(),
+        metavar="LIST",
+        help="take these blocks, counted from 1 over all of the report; several are joined in this order",
+    )
+    parser.add_argument("--json", action="store_true", help="what was done and what to add, as JSON on stdout")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Write the file and say what to add; 0 when it is written.
+
+    Raises:
+        UsageError: The report cannot be read, has no repro, or the file exists.
+    """
+    from bisect_torch.cases.report_advice import advice, options, reported_version
+    from bisect_torch.cases.report_choice import choose, number_of
+    from bisect_torch.cases.report_script import case_file, case_name, script
+    from bisect_torch.errors import UsageError
+
+    to_stdout = str(args.output) == "-"
+    if to_stdout and args.json:
+        raise UsageError("-o - and --json both want stdout", hint="name a file with -o")
+    _refuse_existing(args.output)
+    report = _read(args.report)
+    choice = choose(report, args.block)
+    name = case_name("repro" if to_stdout else args.output.stem)
+    text = case_file(choice.code, name) if args.case else script(choice.code)
+    if to_stdout:
+        sys.stdout.write(text)
+    else:
+        _write_new(args.output, text)
+    found = advice(choice, report, as_case=args.case)
+    next_words = ["bisect-torch", "run", "repro.py" if to_stdout else str(args.output), *options(choice.code)]
+    if args.json:
+        import json
+
+        document = {
+            "file": str(args.output),
+            "kind": "case file" if args.case else "script",
+            "block": number_of(report, choice.code),
+            "line": choice.code.block.line,
+            "why": choice.why,
+            "other_blocks": [code.block.line for code in choice.others],
+            "reported_version": reported_version(report),
+            "advice": [{"kind": each.kind, "text": each.text} for each in found],
+            "next": shlex.join(next_words),
+        }
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        return 0
+    lines = [] if to_stdout else [f"wrote {args.output}: the block at line {choice.code.block.line}, {choice.why}"]
+    if choice.others:
+        lines.append(f"not taken: the code at {_lines(code.block.line for code in choice.others)}")
+    lines += [f"{each.kind}: {each.text}" for each in found]
+    lines.append(f"next: {shlex.join(next_words)}")
+    _say(lines, to_stderr=to_stdout)
+    return 0
+
+
+def _say(lines: list[str], *, to_stderr: bool) -> None:
+    from bisect_torch.report.text import clean, for_encoding
+
+    stream = sys.stderr if to_stderr else sys.stdout
+    text = "".join(f"{clean(line)}\n" for line in lines)
+    stream.write(for_encoding(text, getattr(stream, "encoding", None)))
+
+
+def _lines(numbers: Iterable[int]) -> str:
+    words = [str(number) for number in numbers]
+    return f"line{'' if len(words) == 1 else 's'} {', '.join(words)}"
+
+
+def _read(name: str) -> str:
+    from bisect_torch.errors import UsageError
+
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as problem:
+        raise UsageError(f"{name} cannot be read: {problem.strerror}", hint="- reads the report from stdin") from None
+    return data.decode("utf-8-sig", "replace")
+
+
+def _refuse_existing(path: Path) -> None:
+    from bisect_torch.errors import UsageError
+
+    if str(path) != "-" and (path.exists() or path.is_symlink()):
+        raise UsageError(f"{path} is there already and is not overwritten", hint="name another file with -o")
+
+
+def _write_new(path: Path, text: str) -> None:
+    from bisect_torch.errors import UsageError
+
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        _refuse_existing(path)
+        raise
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdigit() and int(word) for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,3")
+    return tuple(int(word) for word in words)

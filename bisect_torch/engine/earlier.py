@@ -1,0 +1,183 @@
+"""What an earlier results file says of every row at its newest build, and how its cells ran, to run them again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bisect_torch import analysis
+from bisect_torch.analysis.rechecking import is_bad, newest_judged
+from bisect_torch.cases.locating import Located, Remembered, locate
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Build, Environment, Observation, Point
+from bisect_torch.results import ResultsFile
+from bisect_torch.results.recalled import recalled_builds, recalled_environments
+
+Row = analysis.Row
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the cells ran then.
+
+    Args:
+        backend: None where all ran in local interpreters.
+        python: Minor version.
+    """
+
+    devices: tuple[str, ...] = ("cpu",)
+    timeout_s: float = 120.0
+    threads: int | None = None
+    seed: int = 0
+    thorough: bool = False
+    extras: tuple[str, ...] = ()
+    editable: tuple[Path, ...] = ()
+    locks: str = "release"
+    isolation: str | None = None
+    bad_if_output: str | None = None
+    backend: str | None = None
+    python: str | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The newest judged verdict of every row.
+
+    Args:
+        points: Row to its newest judged point, rows in the order of the results.
+        files: Case file as the results name it, to where it is now.
+        never_judged: Rows without any.
+        notes: What the user should know.
+    """
+
+    builds: tuple[Build, ...]
+    environments: Mapping[str, Environment]
+    points: Mapping[Row, Point]
+    observations: Mapping[Row, tuple[Observation, ...]]
+    files: Mapping[str, Located]
+    conditions: Conditions
+    never_judged: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def bad(self) -> tuple[Row, ...]:
+        """Rows that were bad or flaky."""
+        return tuple(row for row, point in self.points.items() if is_bad(point))
+
+
+def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
+    """Read it; nothing is run.
+
+    Args:
+        named: Case files that the user names, for those that lie elsewhere now.
+
+    Raises:
+        UsageError: There are no results in it.
+    """
+    observations = results.observations()
+    if not observations:
+        raise UsageError(f"{results.path} holds no results yet", hint="bisect-torch run makes them")
+    environments = recalled_environments(results.runs)
+    builds = recalled_builds(observations, environments, results.runs)
+    names = [build.name for build in builds]
+    points: dict[Row, Point] = {}
+    never = []
+    for series in analysis.build_series(observations, names):
+        row = (series.case_file, series.instance, series.device)
+        point = newest_judged(series)
+        if point is None:
+            never.append(row)
+        else:
+            points[row] = point
+    seen = _at(points, analysis.counted(observations))
+    conditions, notes = _conditions(results.runs, [each for group in seen.values() for each in group])
+    folders = tuple(dict.fromkeys([Path.cwd(), results.path.absolute().parent]))
+    remembered = _remembered(seen, results.runs)
+    files = {name: locate(one, named=named, folders=folders) for name, one in remembered.items()}
+    return Earlier(builds, environments, points, seen, files, conditions, tuple(never), (*results.problems, *notes))
+
+
+def _at(points: Mapping[Row, Point], observations: Iterable[Observation]) -> dict[Row, tuple[Observation, ...]]:
+    found: dict[Row, list[Observation]] = {row: [] for row in points}
+    for each in observations:
+        row = (each.case_file, each.instance, each.device)
+        if row in points and each.build_name == points[row].build:
+            found[row].append(each)
+    return {row: tuple(group) for row, group in found.items()}
+
+
+def _remembered(
+    seen: Mapping[Row, Sequence[Observation]], runs: Iterable[Mapping[str, object]]
+) -> dict[str, Remembered]:
+    lines = {str(run["run_id"]): _words(run) for run in runs}
+    by_file: dict[str, list[Observation]] = {}
+    for (file, _, _), group in seen.items():
+        by_file.setdefault(file, []).extend(group)
+    found = {}
+    for file, group in by_file.items():
+        used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
+        modules: dict[str, str] = {}
+        for each in group:
+            # A store below the case's folder makes the tool's own modules look like neighbours.
+            own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
+            modules.update(own)
+        found[file] = Remembered(
+            name=file,
+            sha256=group[-1].case_file_hash,
+            modules=modules,
+            words=tuple(dict.fromkeys(word for line, _ in used for word in line if not word.startswith("-"))),
+            commands=tuple(dict.fromkeys(command for _, command in used if command)),
+        )
+    return found
+
+
+def _words(run: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of a command line before and after ``--``."""
+    words = [str(word) for word in run.get("arguments") or ()]
+    place = words.index("--") if "--" in words else len(words)
+    return tuple(words[:place]), tuple(words[place + 1 :])
+
+
+def _conditions(
+    runs: Iterable[Mapping[str, Any]], observations: Sequence[Observation]
+) -> tuple[Conditions, tuple[str, ...]]:
+    """Those of the newest run that saw one of these cells; a note where others ran otherwise."""
+    used = {each.run_id for each in observations}
+    taking_part = [run for run in runs if run.get("run_id") in used]
+    devices = tuple(dict.fromkeys(each.device for each in observations)) or ("cpu",)
+    backends = [each.backend for each in observations if each.backend not in (None, "local")]
+    pythons = [each.python for each in observations if each.python]
+    python = ".".join(pythons[-1].split(".")[:2]) if pythons else None
+    found = [_of_run(run) for run in taking_part] or [Conditions()]
+    newest = found[-1]
+    notes: tuple[str, ...] = ()
+    if any(each != newest for each in found):
+        notes = ("the earlier results were made under several conditions; those of the newest run are taken",)
+    conditions = Conditions(
+        **{**vars(newest), "devices": devices, "backend": backends[-1] if backends else None, "python": python}
+    )
+    return conditions, notes
+
+
+def _of_run(run: Mapping[str, Any]) -> Conditions:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--with", dest="extras", action="append", default=[])
+    parser.add_argument("--with-editable", dest="editable", action="append", default=[], type=Path)
+    parser.add_argument("--locks", default="release")
+    parser.add_argument("--isolation")
+    parser.add_argument("--bad-if-output")
+    line, _ = parser.parse_known_args(list(_words(run)[0]))
+    return Conditions(
+        timeout_s=float(run.get("timeout_s") or Conditions.timeout_s),
+        threads=run.get("threads"),
+        seed=int(run.get("seed") or 0),
+        thorough=bool(run.get("thorough")),
+        extras=tuple(line.extras),
+        editable=tuple(line.editable),
+        locks=line.locks,
+        isolation=line.isolation,
+        bad_if_output=line.bad_if_output,
+    )

@@ -1,0 +1,123 @@
+"""Run again what earlier results call bad, on one new build."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bisect_torch import cases
+from bisect_torch.analysis.rechecking import Rechecked, is_bad, rechecked, repeats_for
+from bisect_torch.cases import Discovered
+from bisect_torch.cases.locating import Located
+from bisect_torch.engine.earlier import Earlier, Row
+from bisect_torch.engine.ledger import display_names
+from bisect_torch.engine.request import RunRequest, RunResult
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Point
+
+
+@dataclass(frozen=True)
+class RecheckPlan:
+    """What is run again.
+
+    Args:
+        rows: In the order of the earlier results; those in ``skipped`` do not run.
+        discovered: Their case files as read.
+        skipped: Row to the reason why it does not run.
+    """
+
+    earlier: Earlier
+    rows: tuple[Row, ...]
+    discovered: tuple[Discovered, ...]
+    skipped: Mapping[Row, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def plan_recheck(earlier: Earlier, *, everything: bool, changed: str) -> RecheckPlan:
+    """Which rows run again, and from which files.
+
+    Args:
+        everything: Also rows that were ok, to see what is newly bad.
+        changed: ``refuse`` to go on where a case file has changed or is gone, ``run`` the changed file as
+            it is now (one that is gone cannot be run), or ``skip`` its rows.
+
+    Raises:
+        UsageError: A file has changed or is gone, or can no longer be read as a case file.
+    """
+    rows = tuple(row for row, point in earlier.points.items() if everything or is_bad(point))
+    files = {row[0]: earlier.files[row[0]] for row in rows}
+    trouble = [located for located in files.values() if located.problem]
+    gone = [located for located in trouble if located.path is None]
+    if trouble and (changed == "refuse" or (changed == "run" and gone)):
+        raise UsageError(_refusal(gone if changed == "run" else trouble), hint=_hint(gone))
+    left_out = {located.remembered.name: located.problem for located in trouble if changed == "skip"}
+    running = [located for name, located in files.items() if name not in left_out]
+    notes = [f"{located.remembered.name} {located.problem}: {_done(changed)}" for located in trouble]
+    if earlier.never_judged:
+        notes.append(f"{len(earlier.never_judged)} rows were never judged in the earlier results, and are not run")
+    skipped = {row: f"its case file {left_out[row[0]]}" for row in rows if row[0] in left_out}
+    return RecheckPlan(earlier, rows, tuple(_discover(running, earlier)), skipped, (*earlier.notes, *notes))
+
+
+def _done(changed: str) -> str:
+    return "its rows are left out" if changed == "skip" else "it runs as it is now"
+
+
+def _refusal(trouble: Sequence[Located]) -> str:
+    return "; ".join(f"the case file {located.remembered.name} {located.problem}" for located in trouble)
+
+
+def _hint(gone: Sequence[Located]) -> str:
+    named = "name the file after RESULTS where it lies elsewhere now; " if gone else ""
+    run = "" if gone else "--changed run takes it as it is now, "
+    return f"{named}{run}--changed skip leaves its rows out"
+
+
+def _discover(running: Iterable[Located], earlier: Earlier) -> Iterable[Discovered]:
+    for located in running:
+        if located.command:
+            yield from cases.discover([], command=located.command, bad_if_output=earlier.conditions.bad_if_output)
+        elif located.path is not None:
+            yield from cases.discover([located.path], bad_if_output=earlier.conditions.bad_if_output)
+
+
+def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
+    """The run of just these rows, each repeated until it could be the end of a transition.
+
+    Raises:
+        UsageError: More than one build was chosen.
+    """
+    if len(request.builds) != 1:
+        names = ", ".join(build.name for build in request.builds[:4])
+        raise UsageError(
+            f"recheck takes one build, and {len(request.builds)} are chosen: {names}{', …' if len(names) > 4 else ''}",
+            hint="name one with --versions; bisect-torch run takes several",
+        )
+    running = [row for row in plan.rows if row not in plan.skipped]
+    only = frozenset((path, row[1]) for row in running if (path := plan.earlier.files[row[0]].path) is not None)
+    return dataclasses.replace(
+        request,
+        only=only,
+        confirm_every_cell=True,
+        repeats=repeats_for(plan.earlier.points[row] for row in running),
+    )
+
+
+def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[Rechecked, ...]:
+    """Every row, before and now."""
+    names = display_names([item.file.path for item in request.discovered], request.working_directory)
+    now: dict[Row, Point | None] = {
+        (series.case_file, series.instance, series.device): series.points[-1] for series in result.series
+    }
+    found = []
+    for row in plan.rows:
+        before = plan.earlier.points[row]
+        path = plan.earlier.files[row[0]].path
+        if row in plan.skipped or path is None:
+            found.append(rechecked(row, before, None, missing=plan.skipped.get(row, "its case file is gone")))
+            continue
+        key = (names[path], row[1], row[2])
+        missing = "it did not run" if key in now else "the case file has no such instance any more"
+        found.append(rechecked(row, before, now.get(key), missing=missing))
+    return tuple(found)

@@ -1,0 +1,244 @@
+"""``bisect-torch recheck`` end to end: an earlier run, a new release on a loopback index, what is said about it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import MakeTool
+from tests.support.index import FakeIndex
+from tests.support.tool import Answer, Tool
+from tests.support.wheels import releases
+
+CASES = """
+import torch
+from bisect_torch import case
+
+@case(issue="https://github.com/pytorch/pytorch/issues/1")
+def gets_fixed():
+    assert torch.fixed() == 42
+
+@case(n=[1, 2])
+def stays(n):
+    assert torch.stays(n) == 42
+
+@case
+def changes():
+    torch.changes()
+
+@case
+def breaks():
+    assert torch.breaks() == 42
+
+@case
+def always():
+    assert torch.always() == 42
+"""
+
+OLD = """
+def fixed(): return 41
+def stays(n): return 41 if n == 1 else 42
+def changes(): raise RuntimeError("no kernel in /home/someone/torch")
+def breaks(): return 42
+def always(): return 42
+"""
+
+NEW = """
+def fixed(): return 42
+def stays(n): return 41 if n == 1 else 42
+def changes(): raise NotImplementedError("no kernel")
+def breaks(): return 41
+def always(): return 42
+"""
+
+ALL_RIGHT = """
+def fixed(): return 42
+def stays(n): return 42
+def changes(): pass
+def breaks(): return 42
+def always(): return 42
+"""
+
+CANNOT_BE_IMPORTED = "raise ImportError('libcudart.so.99: cannot open shared object file')"
+
+
+def recheck(tool: Tool, *words: str, **variables: str) -> Answer:
+    own = ["--index-url", tool.index.url, "--store", str(tool.folder / "store")]
+    return tool.call(tool.words("recheck", "results.parquet", *words, *own), **variables)
+
+
+def changes(answer: Answer) -> dict[str, str]:
+    return {row["instance"]: row["change"] for row in answer.data["rows"]}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
+    """A run on 2.1.0 and 2.2.0, and an index that has newer releases of several kinds."""
+    folder = tmp_path_factory.mktemp("recheck")
+    bodies = {"2.1.0": ALL_RIGHT, "2.2.0": OLD, "2.3.0": NEW, "2.4.0": ALL_RIGHT, "2.5.0": CANNOT_BE_IMPORTED}
+    with FakeIndex(releases(bodies)) as index:
+        tool = Tool(folder, index)
+        tool.write("cases.py", CASES)
+        answer = tool.run("cases.py", "--from", "2.1.0", "--to", "2.2.0")
+        assert answer.code == 1, answer.stderr
+        yield tool
+
+
+@pytest.fixture
+def tool(ran: Tool) -> Tool:
+    (ran.folder / "said.json").unlink(missing_ok=True)
+    ran.write("cases.py", CASES)
+    return ran
+
+
+def test_what_was_bad_runs_again_and_each_row_says_what_became_of_it(tool: Tool) -> None:
+    answer = recheck(tool, "--versions", "2.3.0", "--json")
+
+    assert answer.code == 1, answer.stderr
+    assert changes(answer) == {
+        "gets_fixed": "fixed",
+        "stays[n=1]": "still bad",
+        "changes": "fails differently",
+    }
+    fixed = next(row for row in answer.data["rows"] if row["change"] == "fixed")
+    assert fixed["after"]["processes"] >= 3
+    assert fixed["after"]["own_process"]
+    assert fixed["before"]["build"] == "2.2.0"
+
+
+def test_with_all_what_was_ok_runs_too(tool: Tool) -> None:
+    answer = recheck(tool, "--versions", "2.3.0", "--all", "--json")
+
+    assert answer.code == 1
+    assert changes(answer)["breaks"] == "newly bad"
+    assert changes(answer)["always"] == "still ok"
+
+
+def test_a_build_that_cannot_be_judged_is_exit_3(tool: Tool) -> None:
+    answer = recheck(tool, "--versions", "2.5.0", "--json")
+
+    assert answer.code == 3
+    assert set(changes(answer).values()) == {"not judged"}
+    assert "libcudart.so.99" in answer.data["rows"][0]["reason"]
+
+
+def test_the_comment_has_what_an_issue_needs_and_nothing_private(tool: Tool) -> None:
+    answer = recheck(tool, "--versions", "2.3.0", "--comment", "-")
+
+    text = answer.stdout
+    assert "<!-- https://github.com/pytorch/pytorch/issues/1 -->" in text
+    assert "Checked again with **torch 2.3.0" in text
+    assert "| `gets_fixed` | gives silently wrong values | ok, **fixed** |" in text
+    assert "| `changes` | raises RuntimeError | raises NotImplementedError, **fails differently** |" in text
+    assert "Python 3." in text
+    assert "Before: torch 2.2.0" in text
+    for private in (str(tool.folder), tool.folder.name, "/home", "someone", str(Path.home())):
+        assert private not in text
+    assert len(text.splitlines()) < 40
+
+
+def test_a_state_says_a_thing_once(tool: Tool) -> None:
+    """Nothing on stdout where nothing is new; the exit code tells the truth every day."""
+    state = ("--state", "said.json", "-q")
+    first = recheck(tool, "--versions", "2.3.0", *state)
+    again = recheck(tool, "--versions", "2.3.0", *state)
+    broken = recheck(tool, "--versions", "2.5.0", *state)
+    broken_again = recheck(tool, "--versions", "2.5.0", *state)
+    back = recheck(tool, "--versions", "2.3.0", *state)
+    better = recheck(tool, "--versions", "2.4.0", *state)
+
+    assert (first.code, again.code, broken.code, back.code, better.code) == (1, 1, 3, 1, 0)
+    assert "1 fixed, 1 still bad, 1 fails differently" in first.stdout
+    assert again.stdout == ""
+    assert "3 not judged" in broken.stdout
+    assert broken_again.stdout == ""
+    assert back.stdout == ""
+    assert "stays[n=1]: is ok now" in better.stdout
+    assert "gets_fixed" not in better.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"recheck_state": 7, "rows": {}}', '{"recheck_state": 1, "rows": 3}']
+)
+def test_a_file_that_is_no_state_is_refused_and_left_alone(tool: Tool, text: str) -> None:
+    path = tool.write("said.json", text)
+
+    answer = recheck(tool, "--versions", "2.3.0", "--state", "said.json")
+
+    assert answer.code == 2
+    assert "--state said.json" in answer.stderr
+    assert path.read_text() == text
+
+
+def test_a_changed_case_file_is_refused_run_or_skipped(tool: Tool) -> None:
+    """An instance that it has lost is not judged."""
+    tool.write("cases.py", CASES.replace("n=[1, 2]", "n=[2]"))
+
+    refused = recheck(tool, "--versions", "2.4.0")
+    run = recheck(tool, "--versions", "2.4.0", "--changed", "run", "--json")
+    skipped = recheck(tool, "--versions", "2.4.0", "--changed", "skip", "--json")
+
+    assert refused.code == 2
+    assert "the case file cases.py has changed" in refused.stderr
+    assert "--changed run" in refused.stderr
+    assert run.code == 3, run.stderr
+    assert changes(run) == {"gets_fixed": "fixed", "stays[n=1]": "not judged", "changes": "fixed"}
+    assert any("cases.py has changed" in note for note in run.data["notes"])
+    assert skipped.code == 3
+    assert set(changes(skipped).values()) == {"not judged"}
+
+
+def test_a_case_file_that_is_gone_can_be_named(tool: Tool) -> None:
+    (tool.folder / "elsewhere").mkdir(exist_ok=True)
+    os.replace(tool.folder / "cases.py", tool.folder / "elsewhere" / "cases.py")
+
+    gone = recheck(tool, "--versions", "2.4.0", "--changed", "run")
+    named = recheck(tool, "elsewhere/cases.py", "--versions", "2.4.0", "--json")
+
+    assert gone.code == 2
+    assert "the case file cases.py is gone" in gone.stderr
+    assert named.code == 0, named.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--versions", "2.3.0,2.4.0"), "recheck takes one build, and 2 are chosen: 2.3.0, 2.4.0"),
+        (("--versions", "2.3.0", "-o", "results.parquet"), "-o is RESULTS itself"),
+        (("--versions", "2.3.0", "--json", "--comment", "-"), "both want stdout"),
+        (("--versions", "7.0.0"), "7.0.0"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tool: Tool, words: Sequence[str], said: str) -> None:
+    answer = recheck(tool, *words)
+
+    assert answer.code == 2
+    assert said in answer.stderr
+
+
+def test_scripts_and_commands_run_again_with_their_options(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OLD, "2.2.0": NEW})
+    tool.write("script.py", "import torch\nprint('gave', torch.fixed())\n")
+    command = ("--", "python", "-c", "import torch, sys; sys.exit(torch.fixed() != 42)")
+    tool.run("script.py", "--versions", "2.1.0", "--bad-if-output", "gave 41", *command)
+
+    answer = recheck(tool, "--versions", "2.2.0", "--json")
+
+    assert answer.code == 0, answer.stderr
+    assert list(changes(answer).values()) == ["fixed", "fixed"]
+
+
+def test_nothing_bad_is_nothing_to_do(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": ALL_RIGHT, "2.2.0": ALL_RIGHT})
+    tool.write("cases.py", CASES)
+    tool.run("cases.py", "--versions", "2.1.0")
+
+    answer = recheck(tool, "--versions", "2.2.0")
+
+    assert (answer.code, answer.stdout) == (0, "")
+    assert "nothing is bad" in answer.stderr
+    assert json.loads((recheck(tool, "--versions", "2.2.0", "--all", "--json")).stdout)["exit_code"] == 0

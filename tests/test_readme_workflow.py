@@ -1,0 +1,55 @@
+"""The guide's GitHub Actions example: it is YAML, has what a workflow needs, and its commands and options are real."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bisect_torch.cli import main as program
+
+GUIDE = Path(__file__).parent.parent / "bisect_torch" / "cli" / "README.md"
+WORKFLOW = GUIDE.read_text().partition("```yaml\n")[2].partition("```")[0]
+
+
+def steps() -> list[dict[str, Any]]:
+    document = yaml.safe_load(WORKFLOW)
+    found: list[dict[str, Any]] = document["jobs"]["recheck"]["steps"]
+    return found
+
+
+def commands() -> Iterator[list[str]]:
+    for step in steps():
+        for line in step.get("run", "").splitlines():
+            words = shlex.split(line.partition(">>")[0])
+            if words[:1] == ["bisect-torch"]:
+                yield words[1:]
+
+
+def test_it_is_a_workflow() -> None:
+    document = yaml.safe_load(WORKFLOW)
+    triggers = document[True]  # YAML 1.1 reads the key `on` so
+    assert triggers["schedule"][0]["cron"] == "30 5 * * *"
+    assert "workflow_dispatch" in triggers
+    assert document["jobs"]["recheck"]["runs-on"] == "ubuntu-latest"
+    assert all(("uses" in step) != ("run" in step) for step in steps())
+
+
+def test_its_commands_are_real() -> None:
+    (words,) = commands()
+    parser, module = program._build_parser(program._chosen(words))
+
+    args, unknown = parser.parse_known_args(words)
+
+    assert unknown == []
+    assert module is not None
+    assert args.state == Path("said.json")
+
+
+def test_what_it_caches_is_the_state_also_on_a_red_day() -> None:
+    cached = [step for step in steps() if "cache" in step.get("uses", "")]
+    assert [step["with"]["path"] for step in cached] == ["said.json", "said.json"]
+    assert cached[-1]["if"] == "always()"
