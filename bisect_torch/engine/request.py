@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch import cases, environments
+from bisect_torch.environments.projects import Project
 from bisect_torch.model import Build, Environment, Isolation, Observation, Series, Transition
 from bisect_torch.results import ResultsFile
 
@@ -34,6 +35,7 @@ class RunRequest:
         fresh: Run again what is known.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
+        projects: What is installed as editable, with the state of its files.
         command_line: As typed, for the manifest.
         source: A git checkout of PyTorch, for the report.
     """
@@ -57,6 +59,7 @@ class RunRequest:
     fresh: bool = False
     thorough: bool = False
     guard: str | None = None
+    projects: tuple[Project, ...] = ()
     command_line: tuple[str, ...] = ()
     source: Path | None = None
 

@@ -49,8 +49,8 @@ class Tool:
         return [sys.executable, "-m", "bisect_torch", *words]
 
     def run_words(self, *words: str) -> list[str]:
-        """The words of a ``run`` on the loopback index; options stand before ``--``."""
-        place = words.index("--") if "--" in words else len(words)
+        """The words of a ``run`` on the loopback index; options stand before ``--`` and ``--pytest``."""
+        place = next((place for place, word in enumerate(words) if word in ("--", "--pytest")), len(words))
         own = ["--index-url", self.index.url, "--python", self.python, "--store", str(self.folder / "store")]
         return self.words("run", *words[:place], *own, *words[place:])
 
