@@ -485,7 +485,7 @@ class Run:
         }
 
     def _result(self, interrupted: bool, seconds: float) -> RunResult:
-        elsewhere = self._suites.elsewhere([name for name in self._environments])
+        elsewhere = set() if interrupted else self._suites.elsewhere([build.name for build in self._request.builds])
         rows = [row for row in self._rows() if (row.case.file.path, row.name) not in elsewhere]
         series = self._ledger.series(rows)
         return RunResult(

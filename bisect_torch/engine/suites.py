@@ -93,14 +93,11 @@ class Suites:
         return None if answer is None else {"outcome": answer[0], "reason": answer[1]}
 
     def elsewhere(self, builds: Sequence[str]) -> set[tuple[Path, str]]:
-        """File and name of the instances that none of these builds has, all of them having been asked."""
-        if self.item is None or not all(build in self._collections for build in builds):
+        """File and name of the instances that only builds have which are not among these."""
+        asked = [self._collections[build] for build in builds if build in self._collections]
+        if not asked:
             return set()
-        here = {
-            (instance.case.file.path, instance.name)
-            for build in builds
-            for instance in self._collections[build].instances
-        }
+        here = {(each.case.file.path, each.name) for collection in asked for each in collection.instances}
         return set(self._instances) - here
 
 
