@@ -29,7 +29,7 @@ from bisect_torch.engine.resweep import Resweep
 from bisect_torch.engine.suites import Suites
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, BuildKind, CaseKind, Environment, Instance, Observation, Outcome
+from bisect_torch.model import Build, BuildKind, CaseKind, Environment, Instance, Observation, Outcome, Verdict
 from bisect_torch.shipped import tool_version
 
 CONFIRMING_S = 1800.0
@@ -485,9 +485,17 @@ class Run:
         }
 
     def _result(self, interrupted: bool, seconds: float) -> RunResult:
-        elsewhere = set() if interrupted else self._suites.elsewhere([build.name for build in self._request.builds])
-        rows = [row for row in self._rows() if (row.case.file.path, row.name) not in elsewhere]
-        series = self._ledger.series(rows)
+        builds = [build.name for build in self._request.builds]
+        # Tests that only builds outside of this run have; where one could not be collected here, that is said.
+        elsewhere = set() if interrupted else self._suites.elsewhere(builds)
+        rows = self._rows()
+        foreign = [row for row in rows if (row.case.file.path, row.name) in elsewhere]
+        hidden = {
+            (each.case_file, each.instance)
+            for each in self._ledger.series(foreign)
+            if all(point is None or point.judgement.verdict is Verdict.SKIP for point in each.points)
+        }
+        series = tuple(each for each in self._ledger.series(rows) if (each.case_file, each.instance) not in hidden)
         return RunResult(
             builds=self._request.builds,
             environments=dict(self._ledger.environments),

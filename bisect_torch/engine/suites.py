@@ -13,6 +13,8 @@ from bisect_torch import cases, temporary
 from bisect_torch.cases import Collection, Discovered
 from bisect_torch.model import CaseKind, Environment, Instance
 
+_AGAIN = "? "
+
 
 class Suites:
     """The suite of a run, if it has one.
@@ -64,8 +66,8 @@ class Suites:
         assert self.item is not None
         collection = cases.collection_of(self.item, rows)
         self._collections[environment.build.name] = collection
-        if collection.whole:
-            self._keep(_identity(environment), rows)
+        # What was broken is asked again another time; its rows are known from now on all the same.
+        self._keep(("" if collection.whole else _AGAIN) + _identity(environment), rows)
         return self._take(collection)
 
     def _take(self, collection: Collection) -> tuple[Instance, ...]:

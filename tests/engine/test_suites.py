@@ -14,7 +14,7 @@ from tests.support.index import FakeIndex
 from tests.support.project import commit_all, editable_project
 from tests.support.pytest_wheels import pytest_wheels
 from tests.support.tool import Answer, Tool
-from tests.support.wheels import releases
+from tests.support.wheels import fake_torch, releases
 
 OLD = "newer = True\ndef answer(): return 42"
 NEW = "def answer(): return 41"
@@ -127,3 +127,16 @@ def test_what_cannot_be_a_suite_is_refused_at_once(tool: Tool, words: list[str],
     assert answer.code == 2
     assert told in answer.stderr
     assert hint in answer.stderr
+
+
+def test_a_search_over_a_suite_finds_each_test_s_boundary(tool: Tool) -> None:
+    tool.index.add(
+        fake_torch("2.3.0", NEW, upload_time="2024-12-01"), fake_torch("2.4.0", NEW, upload_time="2025-01-01")
+    )
+    write(tool, "tests/test_all.py", TESTS)
+    write(tool, "tests/test_gone.py", "from torch import newer\n\ndef test_gone(): pass\n")
+    ends = ["--good", "2.1.0", "--bad", "2.4.0", "--json", "--pytest", "tests", "-k", "answer or newer or gone"]
+    answer = tool.call(["bisect" if word == "run" else word for word in tool.run_words(*ends)])
+    assert answer.code == 1
+    assert cells(answer)["test_answer"][:2] == ["ok", "wrong"]
+    assert "test_answer gives silently wrong values from 2.2.0 on (last good 2.1.0)." in answer.sentences()
