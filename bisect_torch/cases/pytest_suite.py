@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.discovery import Discovered
+from bisect_torch.cases.imports import uses_compile
+from bisect_torch.cases.reading import parse
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance
 
@@ -127,6 +129,22 @@ def _file_hash(path: Path) -> str:
         return "unreadable"
 
 
+def _needs_compile(path: Path) -> bool:
+    """Whether the compiler stack should be loaded before pytest, so that it is no test's time.
+
+    Not where variables are set that torch may read when it is loaded.
+    """
+    if path.suffix != ".py" or not path.is_file():
+        return False
+    sources = [path.read_bytes(), *(each.read_bytes() for each in [path.with_name("conftest.py")] if each.is_file())]
+    if any(b"environ" in source or b"putenv" in source for source in sources):
+        return False
+    try:
+        return uses_compile(parse(path, sources[0]))
+    except UsageError:  # pytest says so itself
+        return False
+
+
 # --- what a build collects
 
 
@@ -213,7 +231,7 @@ def collection_of(suite: Discovered, rows: Iterable[Mapping[str, Any]]) -> Colle
     def file(name: str) -> CaseFile:
         if name not in files:
             path = Path(name)
-            files[name] = CaseFile(path, _file_hash(path), CaseKind.PYTEST, whole.local_modules)
+            files[name] = CaseFile(path, _file_hash(path), CaseKind.PYTEST, whole.local_modules, _needs_compile(path))
         return files[name]
 
     tests = [

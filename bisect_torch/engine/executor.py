@@ -258,7 +258,8 @@ class LocalExecutor:
     def _session_request(self, runs: Sequence[CellRun]) -> CellRequest:
         """For all of them at once: what the request for one says holds for each."""
         tests = tuple((str(run.instance.case.file.path), run.instance.case.name) for run in runs)
-        return dataclasses.replace(self._request(runs[0]), tests=tests)
+        compiles = any(needs_compile(run.instance.case) for run in runs)
+        return dataclasses.replace(self._request(runs[0]), tests=tests, needs_compile=compiles)
 
     def _run_task(self, task: Task) -> None:
         if task.of_suite:

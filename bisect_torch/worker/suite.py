@@ -7,6 +7,8 @@ import os
 import sys
 from typing import Any, Callable, Dict, List
 
+from bisect_torch.worker import preload
+
 OLDEST_PYTEST = 7
 _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 """Of a pytest that the tool itself may have been started from."""
@@ -36,6 +38,8 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None], folder:
     except ModuleNotFoundError as missing:
         return _broken("No module named %r" % missing.name)
     collecting = not request["tests"]
+    if request["needs_compile"] and not collecting:
+        preload.torch_for(request)
     words = [*request["argv"], *_own_words(folder, collecting=collecting)]
     sys.argv = ["pytest", *words]
     if collecting:
