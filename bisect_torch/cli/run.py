@@ -387,11 +387,14 @@ def _plan_lines(request: RunRequest) -> list[str]:
 
 def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None:
     if not as_json:
+        from bisect_torch.model import CaseKind
         from bisect_torch.report.text import plural
 
         instances = sum(len(item.instances or ()) for item in request.discovered)
-        unread = sum(item.instances is None for item in request.discovered)
+        suites = sum(item.file.kind is CaseKind.PYTEST for item in request.discovered)
+        unread = sum(item.instances is None for item in request.discovered) - suites
         more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
+        more += " and the tests that pytest finds there" if suites else ""
         lines = [*lines, f"would run {plural(instances, 'instance')}{more} on each build"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return
