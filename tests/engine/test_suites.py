@@ -109,7 +109,8 @@ def test_an_editable_project_s_commit_is_part_of_what_is_known(tool: Tool) -> No
     (project / "mine.py").write_text("def twice(): return 84\n")
     changed = tool.run(*words)
     assert (changed.code, cells(changed)) == (1, {"test_twice": ["wrong"]})
-    assert "with uncommitted changes" in changed.stderr
+    latest = ResultsFile.open(project / "results.parquet").runs[-1]
+    assert [(each["commit"], each["dirty"]) for each in latest["projects"]] == [(commit, True)]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,7 @@ def test_what_cannot_be_a_suite_is_refused_at_once(tool: Tool, words: list[str],
     assert hint in answer.stderr
 
 
+@pytest.mark.slow
 def test_a_search_over_a_suite_finds_each_test_s_boundary(tool: Tool) -> None:
     tool.index.add(
         fake_torch("2.3.0", NEW, upload_time="2024-12-01"), fake_torch("2.4.0", NEW, upload_time="2025-01-01")
