@@ -223,6 +223,7 @@ class CaseKind(str, enum.Enum):
     CASE = "case"  # a function decorated with @case
     SCRIPT = "script"  # a whole file, run as ``python file.py``
     COMMAND = "command"  # what stands after ``--``
+    PYTEST = "pytest"  # a test of the suite that ``--pytest`` names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +233,8 @@ class CaseFile:
     Args:
         path: Absolute path; for a command, the working directory.
         sha256: Hash of the file's bytes; for a command, of its arguments.
-        local_modules: Relative path to SHA-256 of every neighbouring module that it imports, directly or not.
+        local_modules: Relative path to SHA-256 of every neighbouring module that it imports, directly or not; for a
+            file of tests, one hash of everything in the project but tests.
         needs_compile: Whether it uses ``torch.compile`` or what stands on it (dynamo, inductor, export) elsewhere than
             in cases that say so (``needs="compile"``), so that a worker loads that once for all its cases.
     """
@@ -255,7 +257,7 @@ class Case:
         devices: Device types on which it makes sense; empty for any.
         needs: Capabilities (``compile``) and requirements (``torch>=2.6``).
         issue: Address of the public issue.
-        argv: The words of a command.
+        argv: The words of a command, or those for pytest.
         bad_if_output: A regular expression; a match in the output means ``wrong``.
     """
 
@@ -310,6 +312,7 @@ class Instance:
 
 
 class Isolation(str, enum.Enum):
+    SESSION = "session"  # an interpreter in which the other tests of a suite run too
     FORK = "fork"  # forked from a worker that has imported torch
     PROCESS = "process"  # an interpreter of its own, with full teardown
 

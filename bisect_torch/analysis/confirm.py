@@ -97,7 +97,8 @@ def wanted_repeats(
 
     - Both ends of every transition: three worker processes, the last of them an interpreter of its own with full
       teardown.
-    - The first and the last judged build of every series: once in an interpreter of its own.
+    - The first and the last judged build of every series: once in an interpreter of its own. Not tests of a suite:
+      they ran in an interpreter with full teardown, and one for each of them would take hours.
     - A cell that gave one answer in forks and another in an interpreter of its own: more of those, until one differs
       or enough agree.
     - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
@@ -157,7 +158,7 @@ def _needs(
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             yield _Need(row, build, cell, *missing, "the end of a transition", 0)
-        elif edges and build in outermost and not point.own_process:
+        elif edges and build in outermost and not point.own_process and not cell.in_session:
             yield _Need(row, build, cell, 0, 1, "the first or last build", 1)
         elif flaky and (more := _more_for_flaky(point, most)):
             yield _Need(row, build, cell, more, 0, "the case is flaky on another build", 2)

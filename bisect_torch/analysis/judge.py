@@ -152,6 +152,8 @@ def _not_torchs_fault(observation: Observation) -> Judgement | None:
 
 def _asserted(observation: Observation) -> bool:
     """Whether torch came to its end and the values are not right. An assertion that another exception wraps is not."""
+    if observation.error_type == "Failed":  # pytest.fail, pytest.raises around what raised nothing
+        return observation.frame_origin == "pytest"
     if observation.error_type != "AssertionError":
         return False
     module = (observation.frame or "").partition(":")[0]

@@ -40,6 +40,11 @@ class Cell:
         return any(o.isolation == Isolation.FORK.value for o, _ in self.repeats)
 
     @property
+    def in_session(self) -> bool:
+        """Whether it is a test that runs in one interpreter with the others of its suite."""
+        return any(o.isolation == Isolation.SESSION.value for o, _ in self.repeats)
+
+    @property
     def own_to_confirm(self) -> int:
         """How many more interpreters of their own are wanted, where so far they all differ from all forks alike."""
         differs = _own_answer(self.judged) is not None

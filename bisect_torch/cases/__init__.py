@@ -2,8 +2,21 @@
 
 from bisect_torch.cases.discovery import Discovered, discover, from_expansion
 from bisect_torch.cases.imports import hidden_neighbours
+from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
 from bisect_torch.cases.selecting import matching
 from bisect_torch.cases.suites import SUITES
 
-__all__ = ["SUITES", "Discovered", "discover", "from_expansion", "hidden_neighbours", "matching", "unmet"]
+__all__ = [
+    "PYTEST_REQUIREMENTS",
+    "SUITES",
+    "Collection",
+    "Discovered",
+    "collection_of",
+    "discover",
+    "from_expansion",
+    "hidden_neighbours",
+    "matching",
+    "read_suite",
+    "unmet",
+]

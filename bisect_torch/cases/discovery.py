@@ -46,6 +46,7 @@ def discover(
     *,
     suites: Sequence[str] = (),
     command: Sequence[str] = (),
+    pytest_words: Sequence[str] | None = None,
     bad_if_output: str | None = None,
     timeout_s: float | None = None,
 ) -> tuple[Discovered, ...]:
@@ -56,6 +57,7 @@ def discover(
             A path that occurs twice counts once.
         suites: Names of groups of shipped files (:data:`~bisect_torch.cases.suites.SUITES`), which run beside the rest.
         command: Words after ``--``.
+        pytest_words: Words after ``--pytest``; None without it. Seen from the working directory.
         bad_if_output: A regular expression; a match in the output of a cell means ``wrong``.
         timeout_s: Seconds for the cells of cases that declare none.
 
@@ -68,12 +70,18 @@ def discover(
         raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}")
     found: dict[Path, Discovered] = {}
     named = [_read_path(Path(name)) for name in paths]
-    if not named and not suites and not command:
+    if not named and not suites and not command and pytest_words is None:
         suites = (DEFAULT_SUITE,)
     named += [_runnable(suite_files(name)) for name in suites]
     for one in chain.from_iterable(named):
         found.setdefault(one.file.path, one)
     everything = [*found.values(), *([_read_command(command)] if command else [])]
+    if pytest_words is not None:
+        from bisect_torch.cases.pytest_suite import read_suite
+
+        if bad_if_output is not None:
+            raise UsageError("--bad-if-output is for scripts and commands: pytest tells itself what is bad")
+        everything.append(read_suite(pytest_words, Path.cwd()))
     return tuple(_with_run_options(one, bad_if_output, timeout_s) for one in everything)
 
 

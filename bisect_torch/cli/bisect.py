@@ -14,6 +14,7 @@ from bisect_torch.cli.arguments import comma_list, positive, probability
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_source_argument
 from bisect_torch.cli.run import (
+    add_pytest_argument,
     add_running_arguments,
     build_request,
     continue_with,
@@ -43,6 +44,7 @@ examples:
   bisect-torch bisect repro.py --good 2.15.0 --bad nightly --torch-backend cpu --source ~/pytorch
   bisect-torch bisect repro.py --good 2026-11-01 --bad 2026-11-28 --torch-backend cpu
   bisect-torch bisect --good 2.6.0 --bad 2.9.0 -- python train.py --steps 3
+  bisect-torch bisect --good 2.6.0 --bad 2.9.0 --with-editable . --pytest tests/test_ops.py::test_pad
 
 The ends may be named either way round: a change of verdict is searched, and named afterwards (broke, fixed, first
 available). What the results file holds is not run again, so that a search after `run` costs nothing.
@@ -55,7 +57,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "bisect",
         usage="%(prog)s [OPTIONS] CASE --good VERSION --bad VERSION\n"
-        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION -- COMMAND ARGS...",
+        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION -- COMMAND ARGS...\n"
+        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION --pytest ARGS...",
         help="find the release that changed it, with few installs",
         description="Find the two neighbouring releases between which a case changed: both ends are judged, then the "
         "middle, and so on: at most log2(builds) + 2 environments for one change. Builds that cannot be judged move "
@@ -65,6 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "case", nargs="?", metavar="CASE", help="a case file, file.py::case, file.py::case[parameter=value], a script"
     )
+    add_pytest_argument(parser)
     group = parser.add_argument_group("which builds")
     group.add_argument("--good", metavar="BUILD", help="said to be good; alone: search newer builds from there")
     group.add_argument("--bad", metavar="BUILD", help="said to be bad; alone: search older builds from there")
@@ -198,9 +202,10 @@ def most_builds(builds: int) -> int:
 def _take_case(args: argparse.Namespace) -> str | None:
     """Make of CASE what ``run`` understands. Gives the name after ``::``."""
     words = args.command_words or []
-    if args.case is not None and words:
-        raise UsageError(f"both {args.case} and a command are named", hint="bisect takes one of the two")
-    if args.case is None and not words:
+    suite = args.pytest_words is not None
+    if (args.case is not None) + bool(words) + suite > 1:
+        raise UsageError("bisect takes one of these: a case, a command after --, a suite after --pytest")
+    if args.case is None and not words and not suite:
         raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
     path, found, name = (args.case or "").partition("::")
     if found and not name:

@@ -2,7 +2,8 @@
 
 A command's module has ``add_parser(subparsers) -> None``, which adds one parser under the command's own name, and
 ``command(args) -> int``. What follows ``--`` never reaches argparse, whose treatment of it differs between Pythons: it
-arrives as ``args.command_words`` (a list; None without ``--``). ``args.debug`` is there for every command.
+arrives as ``args.command_words`` (a list; None without ``--``), and so does what follows ``--pytest``, as
+``args.pytest_words``. ``args.debug`` is there for every command.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from bisect_torch.cli import output
-from bisect_torch.cli.words import before_dashes
+from bisect_torch.cli.words import before_dashes, before_pytest
 from bisect_torch.errors import BisectTorchError, UsageError
 
 PROGRAM = "bisect-torch"
@@ -119,6 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: Sequence[str]) -> int:
+    words, pytest_words = before_pytest(words)
     own, command_words = before_dashes(words)
     chosen = _chosen(own)
     parser, module = _build_parser(chosen)
@@ -134,7 +136,10 @@ def _dispatch(words: Sequence[str]) -> int:
         raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
     if command_words is not None and not command_words:
         raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
+    if pytest_words is not None and not chosen[3]:
+        raise UsageError(f"{chosen[0]} takes no --pytest", hint=f"`{PROGRAM} run --pytest tests` runs a suite")
     args.command_words = command_words
+    args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
     return int(module.command(args))
 

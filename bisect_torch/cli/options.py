@@ -97,10 +97,20 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
         python=_python(args.python),
         backend=backend,
         index=index_options(args),
-        extras=tuple(args.extras),
+        extras=(*args.extras, *implied_extras(args)),
         editable=tuple(_project(folder) for folder in args.editable),
         locks=args.locks[0],
     )
+
+
+def implied_extras(args: argparse.Namespace) -> tuple[str, ...]:
+    """What ``--pytest`` needs and nobody has named."""
+    from packaging.requirements import Requirement
+
+    from bisect_torch.cases import PYTEST_REQUIREMENTS
+
+    named = any(Requirement(text).name.lower() == "pytest" for text in args.extras)
+    return () if args.pytest_words is None or named else PYTEST_REQUIREMENTS
 
 
 def python_minor(options: EnvironmentOptions) -> str | None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
-from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.options import add_environment_options, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
-from bisect_torch.cli.words import before_dashes
+from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest, RunResult
+    from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.interruption import Interruption
     from bisect_torch.model import Build, Environment
     from bisect_torch.releases.commits import Origin
@@ -38,6 +39,7 @@ examples:
   bisect-torch run repro.py --from 2.13.0 --nightly latest --torch-backend cpu
   bisect-torch run repro.py --nightly 2026-11-01..2026-11-28 --torch-backend cpu --source ~/pytorch
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
+  bisect-torch run --with-editable . --minor-only --pytest tests -k attention
 
 Results are kept: the same line again runs only what is missing.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
@@ -48,7 +50,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``run`` command."""
     parser = subparsers.add_parser(
         "run",
-        usage="%(prog)s [OPTIONS] [FILE ...]\n       %(prog)s [OPTIONS] -- COMMAND ARGS...",
+        usage="%(prog)s [OPTIONS] [FILE ...]\n       %(prog)s [OPTIONS] -- COMMAND ARGS...\n"
+        "       %(prog)s [OPTIONS] --pytest ARGS...",
         help="run cases on every release and say what changed where",
         description="Run case files, scripts or a command in an isolated, locked environment of each release, and say "
         "in which release something changed. Environments are made once and kept.",
@@ -57,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts, folders (default: the shipped cases)"
     )
+    add_pytest_argument(parser)
     add_selection_arguments(parser)
     add_running_arguments(parser, matrix=True)
     results = parser.add_argument_group("results")
@@ -119,6 +123,16 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+
+
+def add_pytest_argument(parser: argparse.ArgumentParser) -> None:
+    """Have ``--help`` tell of ``--pytest``; its words never reach argparse."""
+    parser.add_argument(
+        "--pytest",
+        nargs=argparse.REMAINDER,
+        metavar="ARGS...",
+        help="run the project's tests with pytest: everything after it is pytest's own; pytest is installed too",
+    )
 
 
 def command(args: argparse.Namespace) -> int:
@@ -200,6 +214,7 @@ def build_request(
     file = ResultsFile.open(args.output)
     options = environment_options(args, both_locks=choice is None)
     minor = python_minor(options)
+    projects = tuple(environments.project_at(folder) for folder in options.editable)
     builds = choose_builds(
         choice or selection(args),
         options.index,
@@ -216,7 +231,9 @@ def build_request(
         lines=lines,
         discovered=discovered,
         environment_options=options,
-        plan=environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))),
+        plan=_with_notes(
+            environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))), args, projects
+        ),
         results=args.output,
         file=file,
         working_directory=Path.cwd(),
@@ -232,6 +249,7 @@ def build_request(
         fresh=args.fresh,
         thorough=args.thorough,
         guard=_guard(),
+        projects=projects,
         command_line=tuple(sys.argv[1:]),
         source=source,
     )
@@ -244,6 +262,17 @@ def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tup
     pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
     lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
     return (*builds, *(twin for _, twin in pairs)), lines
+
+
+def _with_notes(plan: EnvironmentPlan, args: argparse.Namespace, projects: Sequence[Project]) -> EnvironmentPlan:
+    """The plan, which also says what is tested and that pytest is installed though nobody named it."""
+    import dataclasses
+
+    notes = [f"--with-editable: {project}" for project in projects]
+    if implied := implied_extras(args):
+        pytest = implied[0].partition(";")[0]
+        notes.append(f"{pytest} is installed in each environment; --with pytest==… chooses another")
+    return dataclasses.replace(plan, notes=(*plan.notes, *notes))
 
 
 def _guard() -> str | None:
@@ -263,7 +292,13 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     from bisect_torch import cases
 
     words = tuple(args.command_words or ())
-    return cases.discover(args.files, suites=args.suite, command=words, bad_if_output=args.bad_if_output)
+    return cases.discover(
+        args.files,
+        suites=args.suite,
+        command=words,
+        pytest_words=args.pytest_words,
+        bad_if_output=args.bad_if_output,
+    )
 
 
 def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
@@ -323,9 +358,11 @@ def continue_with(words: Sequence[str]) -> str:
     """The command line that goes on: it must not begin anew."""
     import shlex
 
+    words, pytest_words = before_pytest(words)
     own, command_words = before_dashes(words)
     kept = ["bisect-torch", *(word for word in own if word != "--fresh")]
-    return shlex.join(kept if command_words is None else [*kept, "--", *command_words])
+    kept += [] if command_words is None else ["--", *command_words]
+    return shlex.join(kept if pytest_words is None else [*kept, "--pytest", *pytest_words])
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
@@ -363,11 +400,14 @@ def _plan_lines(request: RunRequest) -> list[str]:
 
 def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None:
     if not as_json:
+        from bisect_torch.model import CaseKind
         from bisect_torch.report.text import plural
 
         instances = sum(len(item.instances or ()) for item in request.discovered)
-        unread = sum(item.instances is None for item in request.discovered)
+        suites = sum(item.file.kind is CaseKind.PYTEST for item in request.discovered)
+        unread = sum(item.instances is None for item in request.discovered) - suites
         more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
+        more += " and the tests that pytest finds there" if suites else ""
         lines = [*lines, f"would run {plural(instances, 'instance')}{more} on each build"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return

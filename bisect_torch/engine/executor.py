@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import queue
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisect_torch.engine.events import Loading
+from bisect_torch.engine.events import Loading, Note
 from bisect_torch.engine.plan import CellRun, Task, needs_compile, time_limit_s
+from bisect_torch.engine.sessions import run_tests
 from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
@@ -54,7 +56,7 @@ class SlotFailed:
     error: BaseException
 
 
-Message = CellDone | CellBegan | Expanded | Loading | SlotFailed
+Message = CellDone | CellBegan | Expanded | Loading | Note | SlotFailed
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class LocalExecutor:
         self._conditions = conditions
         self._deliver = deliver
         self._memory = MemoryBudget(conditions.memory_bytes)
-        self._waiting: queue.Queue[Task | tuple[CaseFile, Environment] | None] = queue.Queue()
+        self._waiting: queue.Queue[Task | tuple[CaseFile, Environment, tuple[str, ...]] | None] = queue.Queue()
         self._workers: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self._accelerators: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -125,9 +127,13 @@ class LocalExecutor:
     def submit(self, task: Task) -> None:
         self._waiting.put(task)
 
-    def expand(self, file: CaseFile, environment: Environment) -> None:
-        """Have a worker of ``environment`` read the instances of a case file that needs torch to be expanded."""
-        self._waiting.put((file, environment))
+    def expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...] = ()) -> None:
+        """Have a worker of ``environment`` read the instances of a case file that needs torch to be expanded.
+
+        Args:
+            words: For pytest, where the file stands for a suite.
+        """
+        self._waiting.put((file, environment, words))
 
     def close(self) -> None:
         """End the slots once what was submitted is done."""
@@ -200,7 +206,10 @@ class LocalExecutor:
         finally:
             self._deliver(Loading(environment.build, what, slot, ended=True))
 
-    def _expand(self, file: CaseFile, environment: Environment) -> None:
+    def _expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...]) -> None:
+        if file.kind is CaseKind.PYTEST:
+            self._collect(file, environment, words)
+            return
         try:
             with (
                 self._worker(environment, "eager") as worker,
@@ -214,7 +223,48 @@ class LocalExecutor:
         else:
             self._deliver(Expanded(file, environment, rows))
 
+    def _collect(self, file: CaseFile, environment: Environment, words: tuple[str, ...]) -> None:
+        rows: Sequence[Mapping[str, object]]
+        conditions = self._conditions
+        request = CellRequest(file.path, "pytest", "", argv=words, cwd=conditions.working_directory)
+        try:
+            with (
+                self._worker(environment, "none") as worker,
+                self._loading(environment, "asking pytest which tests there are"),
+            ):
+                rows = worker.collect(request)
+        except BisectTorchError as error:
+            rows = [{"problem": "", "inside": "", "outcome": Outcome.LOST.value, "reason": error.message}]
+        self._deliver(Expanded(file, environment, tuple(rows)))
+
+    def _run_suite(self, task: Task) -> None:
+        environment = task.environment
+        refusal = self._refusal(environment, task.runs[0])
+        if refusal is not None:
+            for run in task.runs:
+                self._deliver(CellDone(task, run, refusal))
+            return
+        with self._device(task.runs[0].device):
+            run_tests(
+                task.runs,
+                start=lambda: self._worker(environment, "none"),
+                request=self._session_request,
+                began=lambda run: self._deliver(CellBegan(run)),
+                ended=lambda run, facts: self._deliver(CellDone(task, run, self._blame(environment, facts))),
+                note=lambda text: self._deliver(Note(text, environment.build)),
+                stopped=self._stopped.is_set,
+            )
+
+    def _session_request(self, runs: Sequence[CellRun]) -> CellRequest:
+        """For all of them at once: what the request for one says holds for each."""
+        tests = tuple((str(run.instance.case.file.path), run.instance.case.name) for run in runs)
+        compiles = any(needs_compile(run.instance.case) for run in runs)
+        return dataclasses.replace(self._request(runs[0]), tests=tests, needs_compile=compiles)
+
     def _run_task(self, task: Task) -> None:
+        if task.of_suite:
+            self._run_suite(task)
+            return
         remaining = deque(task.runs)
         while remaining and not self._stopped.is_set():
             try:

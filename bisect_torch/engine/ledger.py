@@ -105,7 +105,10 @@ class Ledger:
         return found
 
     def _row(self, run: CellRun) -> tuple[str, str, str]:
-        return self._file_names[run.instance.case.file.path], run.instance.name, run.device
+        path = run.instance.case.file.path
+        if path not in self._file_names:  # a file of tests, known only since pytest was asked
+            self._file_names[path] = display_names([path], self._request.working_directory)[path]
+        return self._file_names[path], run.instance.name, run.device
 
     def key(self, run: CellRun) -> str:
         """Under which the results of a cell are kept."""
@@ -123,6 +126,7 @@ class Ledger:
             thorough=self._request.thorough,
             guard=self._request.guard,
             numerics=self._numerics,
+            projects=[project.state for project in self._request.projects],
         )
 
     def _timeout_s(self, run: CellRun) -> float:

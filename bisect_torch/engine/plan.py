@@ -41,16 +41,27 @@ class Task:
     """Cells that one worker process runs one after another.
 
     Args:
-        forked: The worker imports torch once and forks for each cell; else it starts an interpreter for each.
+        forked: The worker imports torch once and forks for each cell; else it starts an interpreter for each, or for
+            all of them together where they are tests of a suite.
     """
 
     environment: Environment
     runs: tuple[CellRun, ...]
     forked: bool
 
+    @property
+    def of_suite(self) -> bool:
+        """Whether pytest runs them."""
+        return self.runs[0].instance.case.file.kind is CaseKind.PYTEST
+
 
 def natural_isolation(case: Case, asked: Isolation | None, can_fork: bool) -> Isolation:
-    """How a case's cells run when nothing has gone wrong: cases are forked where that is safe, all else is not."""
+    """How a case's cells run when nothing has gone wrong: cases are forked where that is safe, all else is not.
+
+    The tests of a suite share a process, as they do when their authors run them.
+    """
+    if case.file.kind is CaseKind.PYTEST:
+        return Isolation.PROCESS if asked is Isolation.PROCESS else Isolation.SESSION
     if case.file.kind is not CaseKind.CASE or not can_fork:
         return Isolation.PROCESS
     return asked or Isolation.FORK
@@ -95,26 +106,33 @@ def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) ->
     """Group the cells of one environment into tasks.
 
     Repeats of a cell never share a task, since forks of one worker are not independent of each other. Cells that are
-    forked share a worker as long as splitting would not pay; each of the others is a task of its own, so that a slow
-    one holds up nothing.
+    forked, and tests of a suite, share a worker as long as splitting would not pay; each of the others is a task of its
+    own, so that a slow one holds up nothing.
 
     Args:
         workers: Worker processes that may run at the same time.
     """
     alone: list[Task] = []
     shared: dict[int, list[CellRun]] = {}
+    tests: dict[tuple[int, str], list[CellRun]] = {}
     for run in runs:
         if run.isolation is Isolation.PROCESS:
             alone.append(Task(environment, (run,), forked=False))
+        elif run.isolation is Isolation.SESSION:
+            tests.setdefault((run.repeat, run.device), []).append(run)
         else:
             shared.setdefault(run.repeat, []).append(run)
     together: list[Task] = []
     for _, group in sorted(shared.items()):
         # The compiler stack is loaded at most once a worker, after everything that does without it.
         group.sort(key=lambda run: needs_compile(run.instance.case))
-        slices = max(1, min(workers, len(group) // _SLICE))
-        size = -(-len(group) // slices)
-        together.extend(
-            Task(environment, tuple(group[start : start + size]), forked=True) for start in range(0, len(group), size)
-        )
+        together.extend(Task(environment, part, forked=True) for part in _parts(group, workers))
+    for _, group in sorted(tests.items()):
+        together.extend(Task(environment, part, forked=False) for part in _parts(group, workers))
     return (*together, *alone)
+
+
+def _parts(group: Sequence[CellRun], workers: int) -> list[tuple[CellRun, ...]]:
+    slices = max(1, min(workers, len(group) // _SLICE))
+    size = -(-len(group) // slices)
+    return [tuple(group[start : start + size]) for start in range(0, len(group), size)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch import cases, environments
+from bisect_torch.environments.projects import Project
 from bisect_torch.model import Build, Environment, Isolation, Observation, Series, Transition
 from bisect_torch.results import ResultsFile
 
@@ -39,6 +40,7 @@ class RunRequest:
             build: what it is compared with was seen earlier.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
+        projects: What is installed as editable, with the state of its files.
         command_line: As typed, for the manifest.
         source: A git checkout of PyTorch, for the report.
     """
@@ -65,6 +67,7 @@ class RunRequest:
     confirm_every_cell: bool = False
     thorough: bool = False
     guard: str | None = None
+    projects: tuple[Project, ...] = ()
     command_line: tuple[str, ...] = ()
     source: Path | None = None
 

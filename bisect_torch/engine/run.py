@@ -26,9 +26,10 @@ from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expand
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
+from bisect_torch.engine.suites import Suites
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, BuildKind, Environment, Instance, Observation, Outcome, Series
+from bisect_torch.model import Build, BuildKind, CaseKind, Environment, Instance, Observation, Outcome, Series, Verdict
 from bisect_torch.shipped import tool_version
 
 CONFIRMING_S = 1800.0
@@ -85,7 +86,10 @@ class Run:
         self._resweep = Resweep()
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
-        self._expanding: set[Path] = set()
+        self._expanding: set[tuple[Path, str]] = set()
+        options = request.environment_options
+        circumstances = (self._staged.parent.name, request.projects, options.extras, options.locks, options.backend)
+        self._suites = Suites(request.discovered, options.store.expansions, circumstances)
         self._parked: list[Environment] = []
         self._installing = False
         self._installer: threading.Thread
@@ -236,6 +240,8 @@ class Run:
             self._on_cell(message)
         elif isinstance(message, Expanded):
             self._on_expanded(message)
+        elif isinstance(message, events.Note):
+            self._tell(message)
         elif isinstance(message, SlotFailed):
             raise message.error
         else:
@@ -271,6 +277,8 @@ class Run:
     def _has_work(self, build: Build) -> bool:
         if len(self._instances) < len(self._request.discovered) or not self._ledger.knows(build):
             return True
+        if not self._suites.collected(build.name):
+            return True
         return bool(self._ledger.first_pass(self._ledger.cells([build], self._rows())))
 
     def _make_environment(self, build: Build) -> _Ready | _Failed:
@@ -303,15 +311,28 @@ class Run:
         self._ledger.file.add_lock(environment.lock_hash, lock.read_text() if lock is not None else packages)
         if self._ledger.know(environment):
             self._tell_kept(self._ledger.recall(self._ledger.cells([message.build], self._rows())))
-        unread = [item for item in self._request.discovered if item.file.path not in self._instances]
-        if not unread:
-            self._start(environment)
-            return
+        self._suites.recall(environment)
         self._parked.append(environment)
-        for item in unread:
-            if item.file.path not in self._expanding:
-                self._expanding.add(item.file.path)
-                self._executor.expand(item.file, environment)
+        for item in self._request.discovered:
+            of_suite = item.file.kind is CaseKind.PYTEST
+            known = self._suites.collected(message.build.name) if of_suite else item.file.path in self._instances
+            expanding = (item.file.path, message.build.name if of_suite else "")
+            if not known and expanding not in self._expanding:
+                self._expanding.add(expanding)
+                self._executor.expand(item.file, environment, item.cases[0].argv if of_suite else ())
+        self._start_parked()
+
+    def _start_parked(self) -> None:
+        """Start the environments whose rows are all known."""
+        unread = any(
+            item.file.path not in self._instances
+            for item in self._request.discovered
+            if item.file.kind is not CaseKind.PYTEST
+        )
+        for environment in [] if unread else list(self._parked):
+            if self._suites.collected(environment.build.name):
+                self._parked.remove(environment)
+                self._start(environment, self._rows())
 
     def _on_failed(self, message: _Failed) -> None:
         self._failures.append(message)
@@ -329,12 +350,16 @@ class Run:
         """Instances that need no worker: literal parameters, and expansions of the same bytes kept from before."""
         for item in self._request.discovered:
             instances = item.instances
-            if instances is None:
+            if instances is None and item.file.kind is not CaseKind.PYTEST:
                 kept = self._expansion_path(item)
                 if kept.exists():
                     instances = cases.from_expansion(item, json.loads(kept.read_text()))
             if instances is not None:
                 self._instances[item.file.path] = self._selected(instances)
+        if self._suites.item is not None:
+            for environment in self._ledger.environments.values():
+                self._suites.recall(environment)
+            self._instances[self._suites.item.file.path] = self._selected(self._suites.instances)
 
     def _expansion_path(self, item: Discovered) -> Path:
         # The staged code counts: parameters and sizes may come from its numerics.
@@ -357,25 +382,41 @@ class Run:
         if message.error is not None:
             raise UsageError(message.error)
         item = next(item for item in self._request.discovered if item.file.path == message.file.path)
+        if item.file.kind is CaseKind.PYTEST:
+            self._on_collected(message)
+            return
         path = self._expansion_path(item)
         made = path.with_name(f"{path.name}~{temporary.owner()}")
         made.write_text(json.dumps(message.rows))
         os.replace(made, path)  # whole or not at all: a later run believes what it finds
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
-        self._expanding.discard(item.file.path)
+        self._expanding.discard((item.file.path, ""))
+        self._on_added(added)
+        if not self._expanding and self._request.select and not self._rows():
+            raise UsageError(f"-k {self._request.select!r} fits no instance")
+        self._start_parked()
+
+    def _on_collected(self, message: Expanded) -> None:
+        """pytest has told what it collects on a build."""
+        name = message.environment.build.name
+        added = self._selected(self._suites.add(message.environment, message.rows))
+        self._expanding.discard((message.file.path, name))
+        self._instances[message.file.path] = self._selected(self._suites.instances)
+        self._on_added(added)
+        parked = {environment.build.name for environment in self._parked}
+        for other in self._environments.values():  # which run already, and do not have these tests
+            if added and other.build.name not in parked:
+                self._start(other, added)
+        self._start_parked()
+
+    def _on_added(self, added: tuple[Instance, ...]) -> None:
         kept = self._ledger.recall(self._ledger.cells(self._request.builds, added))
         cells = len(self._rows()) * len(self._request.builds) * len(self._request.devices)
         self._tell(events.RowsAdded(added, cells, len({run.place for run, _ in kept})))
         self._tell_kept(kept)
         for failure in self._failures:
             self._record_failure(failure, added)
-        if not self._expanding:
-            if self._request.select and not self._rows():
-                raise UsageError(f"-k {self._request.select!r} fits no instance")
-            for environment in self._parked:
-                self._start(environment)
-            self._parked.clear()
 
     def _tell_kept(self, kept: list[tuple[plan.CellRun, Observation]]) -> None:
         for run, observation in kept:
@@ -383,15 +424,18 @@ class Run:
 
     # --- cells ------------------------------------------------------------------------------------------------
 
-    def _start(self, environment: Environment) -> None:
+    def _start(self, environment: Environment, rows: tuple[Instance, ...]) -> None:
         """Run what is not known yet of an environment's cells."""
         wanted = []
-        for run in self._ledger.first_pass(self._ledger.cells([environment.build], self._rows())):
+        for run in self._ledger.first_pass(self._ledger.cells([environment.build], rows)):
             reason = self._ledger.inapplicable(run)
-            if reason is None:
+            facts = self._suites.why_not(environment.build.name, run.instance) if reason is None else None
+            if reason is not None:
+                facts = {"outcome": Outcome.SKIPPED.value, "reason": reason}
+            if facts is None:
                 wanted.append(run)
             else:
-                self._record(run, environment, {"outcome": Outcome.SKIPPED.value, "reason": reason})
+                self._record(run, environment, facts)
         self._submit(wanted)
 
     def _submit(self, runs: list[plan.CellRun]) -> None:
@@ -437,13 +481,27 @@ class Run:
             "seed": request.seed,
             "fresh": request.fresh,
             "thorough": request.thorough,
-            "case_files": sorted(item.file.sha256 for item in request.discovered),
+            "case_files": sorted(
+                {item.file.sha256 for item in request.discovered}
+                | {instance.case.file.sha256 for instance in self._suites.instances}
+            ),
+            "projects": [project.describe() for project in request.projects],
             "host": host.host_facts(),
             "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         }
 
     def _result(self, interrupted: bool, seconds: float) -> RunResult:
-        series = self._ledger.series(self._rows())
+        builds = [build.name for build in self._request.builds]
+        # Tests that only builds outside of this run have; where one could not be collected here, that is said.
+        elsewhere = set() if interrupted else self._suites.elsewhere(builds)
+        rows = self._rows()
+        foreign = [row for row in rows if (row.case.file.path, row.name) in elsewhere]
+        hidden = {
+            (each.case_file, each.instance)
+            for each in self._ledger.series(foreign)
+            if all(point is None or point.judgement.verdict is Verdict.SKIP for point in each.points)
+        }
+        series = tuple(each for each in self._ledger.series(rows) if (each.case_file, each.instance) not in hidden)
         return RunResult(
             builds=tuple(build for build in self._request.builds if build.name in self._request.matrix),
             environments=dict(self._ledger.environments),

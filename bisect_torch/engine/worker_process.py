@@ -16,6 +16,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +43,7 @@ class CellRequest:
 
     Args:
         file: The case file or script; for a command, its working directory.
-        kind: ``case``, ``script`` or ``command``.
+        kind: ``case``, ``script``, ``command`` or ``pytest``.
         case: The case's name.
         timeout_s: From the moment when the cell is ready (everything imported) to its result.
         load_timeout_s: Limit on getting ready.
@@ -50,9 +51,11 @@ class CellRequest:
         isolation: A fork where the worker can fork, or an interpreter of its own.
         full_teardown: A fork, too, ends as an interpreter does. Cells with their own interpreter always do.
         seed: For cases; scripts and commands are never seeded.
-        argv: The words of a command.
+        argv: The words of a command, or those for pytest.
+        tests: For pytest: path of the file and what stands after ``::`` of each test; none to only list them.
         bad_if_output: Regular expression; a match in the output means that the cell is wrong.
-        cwd: Working directory of scripts and commands; the orchestrator's own when None. A case has an empty folder.
+        cwd: Working directory of scripts, commands and pytest; the orchestrator's own when None. A case has an empty
+            folder.
         needs_compile: The file uses ``torch.compile``: what that needs is loaded before the clock starts.
         native_stack: Before a timeout's kill, take the native stacks as well (up to 10 s, needs gdb).
         thorough: What ``bisect_torch.thorough()`` gives.
@@ -70,6 +73,7 @@ class CellRequest:
     full_teardown: bool = False
     seed: int | None = None
     argv: tuple[str, ...] = ()
+    tests: tuple[tuple[str, str], ...] = ()
     bad_if_output: str | None = None
     cwd: Path | None = None
     needs_compile: bool = False
@@ -116,6 +120,7 @@ class WorkerProcess:
         self._connection = connection
         self._base = base
         self._decoder = Decoder()
+        self._received: deque[tuple[bytes, dict[str, Any]]] = deque()
         self._closing = threading.Lock()
         self._closed = False
         self._failure = ""
@@ -219,6 +224,32 @@ class WorkerProcess:
         rows: list[dict[str, Any]] = reply["rows"]
         return rows
 
+    def collect(self, request: CellRequest) -> list[dict[str, Any]]:
+        """The tests of a pytest suite, as ``cases.collection_of`` takes them.
+
+        Raises:
+            WorkerLostError: The worker died.
+        """
+        rows: list[dict[str, Any]] = self._ask({"op": "collect", "request": request.to_message()})["rows"]
+        return rows
+
+    def session(self, request: CellRequest, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Run the tests of a request in one process until it ends; gives how it ended (``worker.session.end_of``).
+
+        Args:
+            tell: Called with ``{"began": n}`` and ``{"ended": n, "facts": …}`` as they come.
+
+        Raises:
+            WorkerLostError: The worker died.
+        """
+        nonce = self._send({"op": "session", "request": request.to_message()})
+        while True:
+            message = self._receive(nonce)
+            if "end" in message:
+                end: dict[str, Any] = message["end"]
+                return end
+            tell(message)
+
     def run(self, request: CellRequest) -> dict[str, object]:
         """Run one cell and give its facts; ``outcome`` is ``lost`` when the worker died meanwhile."""
         if self._broken:
@@ -258,6 +289,10 @@ class WorkerProcess:
         self.close()
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        return self._receive(self._send(message))
+
+    def _send(self, message: dict[str, Any]) -> bytes:
+        """Send a request; gives the nonce that its answers carry."""
         if self._failure:
             raise WorkerLostError(self._failure)
         nonce = new_nonce()
@@ -265,19 +300,21 @@ class WorkerProcess:
             self._connection.sendall(encode(message, nonce))
         except OSError:
             self._mourn()
-        return self._receive(nonce)
+        return nonce
 
     def _receive(self, nonce: bytes) -> dict[str, Any]:
         while True:
+            while self._received:
+                carried, message = self._received.popleft()
+                if carried == nonce:
+                    return message
             try:
                 data = self._connection.recv(2**18)
             except OSError:
                 data = b""
             if not data:
                 self._mourn()
-            for carried, message in self._decoder.feed(data):
-                if carried == nonce:
-                    return message
+            self._received.extend(self._decoder.feed(data))
 
     def _mourn(self) -> NoReturn:
         """The worker is gone: say how.

@@ -6,6 +6,7 @@ from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.requirements import bound_to
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
 from bisect_torch.environments.staged import numerics_digest, staged_package
@@ -18,6 +19,7 @@ __all__ = [
     "EnvironmentPlan",
     "NotInstallable",
     "PlannedEnvironment",
+    "Project",
     "Seal",
     "Store",
     "bound_to",
@@ -30,6 +32,7 @@ __all__ = [
     "numerics_digest",
     "plan_environments",
     "probe_interpreter",
+    "project_at",
     "redact",
     "remove",
     "resolve_backend",

@@ -23,6 +23,7 @@ from bisect_torch.child_processes import Completed
 from bisect_torch.environments.companions import COMPANIONS, check_sources
 from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify, left_the_index
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import remove_tree
 from bisect_torch.environments.uv import Uv
@@ -41,7 +42,8 @@ class Lock:
 
     Args:
         path: The file of requirements with hashes.
-        hash: SHA-256 (hex) of its requirements without comments and order, and of the editable projects.
+        hash: SHA-256 (hex) of its requirements without comments and order, and of the editable projects' folders and
+            build files.
         pins: Its packages.
         committed: Whether it is one of those that ship with the tool.
     """
@@ -136,6 +138,7 @@ class _Request:
             os.uname().sysname,
             [os.environ.get(name) for name in _INDEX_VARIABLES],
             *([sorted(build.wheels)] if build.kind is BuildKind.CANDIDATE else []),
+            [build_digest(path) for path in options.editable],
         ]
         constraints = build.variant.constraints if build.variant is not None else ()
         if constraints:  # only then, so that the locks that are there keep their names
@@ -236,7 +239,7 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
 def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
     text = path.read_text(encoding="utf-8")
     statements = _statements(text)
-    lines = sorted(statements) + sorted(f"editable {folder}" for folder in options.editable)
+    lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
     if not any(pin.project == "torch" for pin in pins):

@@ -183,7 +183,7 @@ def _isolation(points: Iterable[Point]) -> Iterable[tuple[str, str]]:
     """A note where forks of a worker that had everything loaded answered otherwise than ``python file.py`` would."""
     words = dict.fromkeys(f"{clean(point.in_forks)} on {clean(point.build)}" for point in points if point.in_forks)
     if words:
-        yield "in forks of a worker", f"{listed(list(words), most=4)}; an interpreter of its own is what counts"
+        yield "in a shared process", f"{listed(list(words), most=4)}; an interpreter of its own is what counts"
 
 
 def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from bisect_torch.model import Build, CaseKind, Environment, Instance
 from bisect_torch.results.schema import SAME_FACTS_SINCE
@@ -23,6 +24,7 @@ def cell_key(
     thorough: bool = False,
     guard: str | None = None,
     numerics: str | None = None,
+    projects: Sequence[str] = (),
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -43,6 +45,7 @@ def cell_key(
         guard: The guard that is on in every cell, as ``mps:4294967296``; None for none. As above.
         numerics: Hash of the tool's torch code (comparison, inputs, fault models, LayerCast). It counts for case files,
             which may use it; scripts and commands do not see it.
+        projects: State of each project that is installed as editable: its code is not in the lock. As above.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
@@ -67,6 +70,7 @@ def cell_key(
         **({"thorough": True} if thorough else {}),
         **({"guard": guard} if guard else {}),
         **({"numerics": numerics} if numerics and file.kind is CaseKind.CASE else {}),
+        **({"projects": list(projects)} if projects else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

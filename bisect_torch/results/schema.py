@@ -128,7 +128,7 @@ stderr_tail|string||end of what it wrote to stderr
 output_bytes|int64|bytes|all that it wrote
 seed|int64||seed of the random state
 threads|int32||threads that torch was given
-isolation|string||fork (of a worker that has imported torch) or process (an interpreter of its own, with full teardown)
+isolation|string||fork (of a worker with torch), process (an interpreter of its own) or session (one for a whole suite)
 worker|string||worker process that ran it
 machine|string||machine class: system, architecture, vector instructions
 started_at|string|ISO 8601|when it started, UTC

@@ -1,4 +1,4 @@
-"""The cell: runs one case or script in this process and says what happened.
+"""The cell: runs one case, script or pytest session in this process and says what happened.
 
 It is either forked from a worker that has imported torch or an interpreter of its own.
 """
@@ -120,6 +120,10 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
         from bisect_torch.worker import script
 
         result = script.run(request, channel.send)
+    elif request["kind"] == "pytest":
+        from bisect_torch.worker import suite
+
+        result = suite.run(request, channel.send, folder)
     else:
         result = _run_case(request, channel.send)
     channel.send(dict(result, event="result"))
@@ -127,7 +131,7 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     del result
     # Heap damage shows when objects are freed; a child that just left would hide it.
     gc.collect()
-    if _threads_left() and request["kind"] != "script":
+    if _threads_left() and request["kind"] not in ("script", "pytest"):
         # The interpreter's end would wait for them for ever. That is the case's doing, not a fault of the build.
         flush()
         os._exit(status)

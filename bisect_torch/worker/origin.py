@@ -36,11 +36,12 @@ class Places:
 
     Args:
         file: The case file or script.
+        folder: Where its local modules lie; the file's own folder when None.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, folder: Optional[str] = None) -> None:
         self._file = os.path.realpath(file)
-        self._folder = os.path.dirname(self._file) + os.sep
+        self._folder = (os.path.dirname(self._file) if folder is None else os.path.realpath(folder)) + os.sep
         paths = sysconfig.get_paths()
         self._installed = tuple(os.path.realpath(paths[key]) + os.sep for key in ("purelib", "platlib"))
         self._standard = tuple(os.path.realpath(paths[key]) + os.sep for key in ("stdlib", "platstdlib"))

@@ -28,15 +28,16 @@ _NO_MEMORY = re.compile(
 )
 
 
-def facts_of(raised: BaseException, file: str) -> Dict[str, Any]:
+def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) -> Dict[str, Any]:
     """What is to be recorded of an exception that left the case.
 
     Args:
         file: The case file or script.
+        folder: Where its local modules lie; the file's own folder when None.
     """
     if isinstance(raised, SystemExit):
         return _of_system_exit(raised)
-    places = Places(file)
+    places = Places(file, folder)
     root = root_of(raised)
     # A compile error's own traceback ends in the compiler; the reason's says where it went wrong.
     shown = root if _wraps_compile_error(raised) and root.__traceback__ is not None else raised
@@ -95,10 +96,11 @@ def message_of(raised: BaseException) -> str:
         text = str(raised)
     except BaseException as problem:  # noqa: BLE001 - code under test
         text = "<str() of the exception raised %s>" % type(problem).__name__
-    return _bounded(text, _LONGEST_MESSAGE)
+    return bounded(text, _LONGEST_MESSAGE)
 
 
-def _bounded(text: str, most: int) -> str:
+def bounded(text: str, most: int) -> str:
+    """A text of at most about ``most`` characters, the middle left out."""
     if len(text) <= most:
         return text
     return "%s\n[... %d characters left out ...]\n%s" % (text[: most // 2], len(text) - most, text[-(most // 2) :])
@@ -259,4 +261,4 @@ def traceback_text(raised: BaseException, places: Any) -> str:
         lines = traceback.format_exception(type(raised), raised, start)
     except BaseException as problem:  # noqa: BLE001 - code under test
         lines = ["<the traceback could not be made: %s>" % type(problem).__name__]
-    return _bounded("".join(lines), _LONGEST_TRACEBACK)
+    return bounded("".join(lines), _LONGEST_TRACEBACK)

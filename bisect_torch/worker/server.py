@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
 
-from bisect_torch.worker import cell, launch, preload, system
+from bisect_torch.worker import cell, launch, preload, session, system
 from bisect_torch.worker.conclude import conclude
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import VERSION, Decoder, encode
@@ -68,6 +68,10 @@ class Worker:
                 self._prepare(message["stage"], nonce)
             elif message["op"] == "expand":
                 self._send(self._expand(message), nonce)
+            elif message["op"] == "collect":
+                self._send({"rows": self._collect(message["request"])}, nonce)
+            elif message["op"] == "session":
+                self._session(message["request"], nonce)
             else:
                 self._send({"facts": self._run(message["request"])}, nonce)
         self.leave(_ORCHESTRATOR_GONE)
@@ -154,15 +158,9 @@ class Worker:
         try:
             if not forks and not command:
                 _hand_over(child.channel, request, nonce)
-            limits = Limits(
-                request["load_timeout_s"],
-                request["timeout_s"],
-                request.get("memory_bytes"),
-                bool(request.get("native_stack")),
-            )
             watch = Watch(
                 child,
-                limits,
+                _limits(request),
                 nonce,
                 self._requests,
                 self._wakeup,
@@ -186,6 +184,67 @@ class Worker:
         if ending.result is not None and "rows" in ending.result and not os.WIFSIGNALED(ending.status):
             return {"rows": ending.result["rows"], "facts": {}}
         return {"facts": conclude(request, ending)}
+
+    # --- pytest
+
+    def _collect(self, request: Dict[str, Any]) -> List[Dict[str, Any]]:
+        try:
+            return session.rows_of(request, self._watch_session(request, None)[0])
+        except OSError as problem:
+            reason = "pytest cannot be started: %s" % problem
+            return [{"problem": "", "inside": "", "outcome": "lost", "reason": reason}]
+
+    def _session(self, request: Dict[str, Any], nonce: bytes) -> None:
+        """Run tests in one process; each answer goes out as it comes, and how the process ended goes last."""
+        self._own_processes += 1
+        worker_id = "%s.%d" % (self._worker_id, self._own_processes)
+        known = {"device": request["device"], "isolation": request["isolation"], "worker": worker_id}
+        alone = len(request["tests"]) == 1
+        held: List[Dict[str, Any]] = []
+
+        def tell(message: Dict[str, Any]) -> None:
+            if "facts" in message:
+                message["facts"] = {**message["facts"], **known, "protocol": VERSION}
+            if alone and "facts" in message:
+                held.append(message)  # how the process leaves decides, and it is this test's
+            else:
+                self._send(message, nonce)
+
+        try:
+            ending, running = self._watch_session(request, tell)
+        except OSError as problem:
+            self._send({"end": {"blamed": None, "reason": str(problem), "lost": True, "at_exit": None}}, nonce)
+            return
+        end = session.end_of(request, ending, running)
+        end["facts"] = {**end["facts"], **known}
+        for message in held:
+            if end["at_exit"] is not None:
+                message["facts"].update(end["at_exit"])
+                end["at_exit"] = None
+            self._send(message, nonce)
+        self._send({"end": end}, nonce)
+
+    def _watch_session(
+        self, request: Dict[str, Any], tell: Optional[Callable[[Dict[str, Any]], None]]
+    ) -> Tuple[Ending, Optional[int]]:
+        nonce = os.urandom(16)
+        close = [each for each in self._private() if each >= 0]
+        child = launch.launch(_become_interpreter, base=self._base, cwd=request["cwd"], close=close, new_cwd=False)
+        try:
+            _hand_over(child.channel, request, nonce)
+            watch = session.SessionWatch(
+                child,
+                _limits(request),
+                nonce,
+                self._requests,
+                self._wakeup,
+                lambda: self.leave(_ORCHESTRATOR_GONE),
+                tell=tell,
+            )
+            ending = watch.to_the_end()
+            return ending, watch.running
+        finally:
+            child.close()
 
     # --- stages
 
@@ -248,6 +307,15 @@ class Worker:
 
 def _ignore(_: int, __: Optional[object]) -> None:
     """SIGCHLD only has to write to the wakeup pipe."""
+
+
+def _limits(request: Dict[str, Any]) -> Limits:
+    return Limits(
+        request["load_timeout_s"],
+        request["timeout_s"],
+        request.get("memory_bytes"),
+        bool(request.get("native_stack")),
+    )
 
 
 def _become_interpreter(ends: CellEnds) -> None:

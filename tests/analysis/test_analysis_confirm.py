@@ -88,6 +88,16 @@ def test_the_first_and_last_judged_build_run_once_in_an_interpreter_of_their_own
     ]
 
 
+def test_a_test_of_a_suite_runs_by_itself_only_where_something_changed() -> None:
+    same = first_pass(answer(["ok"] * 4), BUILDS[:4], isolation=Isolation.SESSION)
+    assert wanted_repeats(same, BUILDS[:4]) == []
+    changed = first_pass(answer(["ok", "ok", "wrong", "wrong"]), BUILDS[:4], isolation=Isolation.SESSION)
+    wanted = wanted_repeats(changed, BUILDS[:4])
+    assert [(each.build, each.isolation) for each in wanted] == [
+        (build, Isolation.PROCESS) for build in BUILDS[1:3] for _ in range(2)
+    ]
+
+
 def test_a_script_that_is_the_same_everywhere_needs_nothing() -> None:
     """It ran in interpreters of its own anyway."""
     observations = first_pass(answer(["wrong"] * 6), BUILDS, Isolation.PROCESS)

@@ -18,6 +18,11 @@ def raised(kind: str, **fields: object):
     return observe("ok", outcome="raised", error_type=kind, **{"root_type": kind, **fields})
 
 
+@pytest.mark.parametrize(("origin", "signature"), [("pytest", "wrong"), ("other", "error:Failed")])
+def test_a_test_that_fails_by_pytest_s_own_word_is_wrong(origin: str, signature: str) -> None:
+    assert judge(raised("Failed", frame_origin=origin)).signature == signature
+
+
 def test_every_outcome_has_a_verdict() -> None:
     for outcome in Outcome:
         assert isinstance(judge(observe("ok", outcome=outcome.value)).verdict, Verdict)

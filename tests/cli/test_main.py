@@ -11,6 +11,7 @@ import types
 import pytest
 
 from bisect_torch.cli import main as cli
+from bisect_torch.cli.words import before_pytest
 from bisect_torch.errors import InfrastructureError, UsageError
 
 HEAVY = ("rich", "pyarrow", "requests", "pypi_simple", "packaging", "filelock", "platformdirs")
@@ -189,3 +190,16 @@ def test_a_reader_that_closes_the_pipe_is_no_fault():
     errors = child.stderr.read()
     child.stderr.close()
     assert (child.wait(), errors) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "pytest_words"),
+    [
+        (["run", "x.py"], ["run", "x.py"], None),
+        (["run", "--pytest"], ["run"], []),
+        (["run", "-q", "--pytest", "tests", "--", "-k", "x"], ["run", "-q"], ["tests", "--", "-k", "x"]),
+        (["run", "--", "python", "--pytest"], ["run", "--", "python", "--pytest"], None),
+    ],
+)
+def test_what_follows_pytest_is_pytest_s(words: list[str], own: list[str], pytest_words: list[str] | None) -> None:
+    assert before_pytest(words) == (own, pytest_words)

@@ -24,6 +24,7 @@ from bisect_torch.environments.stamp import STAMP_NAME
 from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from tests.environments.conftest import Workshop, site_packages
 from tests.support.index import Fault
+from tests.support.project import editable_project
 from tests.support.wheels import build_wheel, fake_commit, fake_torch
 
 
@@ -90,13 +91,7 @@ def test_extras_are_resolved_together_with_torch(workshop: Workshop) -> None:
 
 
 def test_an_editable_project_is_installed_beside_torch(workshop: Workshop, tmp_path: Path) -> None:
-    project = tmp_path / "mine"
-    project.mkdir()
-    (project / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-        '[project]\nname = "mine"\nversion = "1.0"\n'
-    )
-    (project / "backend.py").write_text(_BACKEND)
+    project = editable_project(tmp_path / "mine")
     workshop.options = replace(workshop.options, editable=(project,))
     environment, _ = workshop.ensure("2.4.1")
     (project / "mine_module.py").write_text("answer = 42\n")
@@ -106,29 +101,6 @@ def test_an_editable_project_is_installed_beside_torch(workshop: Workshop, tmp_p
     assert (shown.stdout, shown.stderr) == ("42\n", "")
     assert environment.packages["mine"] == "1.0"
     assert workshop.ensure("2.4.1")[1] is True
-
-
-_BACKEND = """
-import pathlib, zipfile
-METADATA = "Metadata-Version: 2.1\\nName: mine\\nVersion: 1.0\\n"
-def get_requires_for_build_editable(config_settings=None): return []
-def get_requires_for_build_wheel(config_settings=None): return []
-def prepare_metadata_for_build_editable(folder, config_settings=None):
-    info = pathlib.Path(folder) / "mine-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(METADATA)
-    return info.name
-prepare_metadata_for_build_wheel = prepare_metadata_for_build_editable
-def build_editable(folder, config_settings=None, metadata_directory=None):
-    name = "mine-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
-        wheel.writestr("mine.pth", str(pathlib.Path(__file__).parent) + "\\n")
-        wheel.writestr("mine-1.0.dist-info/METADATA", METADATA)
-        wheel.writestr("mine-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        wheel.writestr("mine-1.0.dist-info/RECORD", "")
-    return name
-build_wheel = build_editable
-"""
 
 
 # --- what must not become an environment

@@ -167,7 +167,7 @@ def test_a_verdict_that_forks_do_not_share_says_what_they_gave_and_counts_only_w
     counts = {"ok": 2, "crash:SIGSEGV": 3}
     row = replace(row, points=(row.points[0], replace(row.points[1], in_forks="ok", counts=counts, processes=5)))
     evidence = dict(only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")]).evidence)
-    assert evidence["in forks of a worker"] == "ok on 2.5.0; an interpreter of its own is what counts"
+    assert evidence["in a shared process"] == "ok on 2.5.0; an interpreter of its own is what counts"
     assert evidence["confidence"].startswith("3 and 3 processes agree")
 
 

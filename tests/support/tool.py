@@ -39,19 +39,27 @@ class Answer:
 
 @dataclass(frozen=True)
 class Tool:
-    """Runs ``bisect-torch`` in ``folder`` against ``index``."""
+    """Runs ``bisect-torch`` in ``folder`` against ``index``; the store lies in it, unless ``store`` says where."""
 
     folder: Path
     index: FakeIndex
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    store: Path | None = None
 
     def words(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "bisect_torch", *words]
 
     def run_words(self, *words: str) -> list[str]:
-        """The words of a ``run`` on the loopback index; options stand before ``--``."""
-        place = words.index("--") if "--" in words else len(words)
-        own = ["--index-url", self.index.url, "--python", self.python, "--store", str(self.folder / "store")]
+        """The words of a ``run`` on the loopback index; options stand before ``--`` and ``--pytest``."""
+        place = next((place for place, word in enumerate(words) if word in ("--", "--pytest")), len(words))
+        own = [
+            "--index-url",
+            self.index.url,
+            "--python",
+            self.python,
+            "--store",
+            str(self.store or self.folder / "store"),
+        ]
         return self.words("run", *words[:place], *own, *words[place:])
 
     def variables(self, **more: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ def start(interpreter: Path, tmp_path: Path) -> Iterator[StartWorker]:
     temporary.rmdir()
 
 
-@pytest.fixture(params=list(Isolation), ids=lambda isolation: isolation.value)
+@pytest.fixture(params=[Isolation.FORK, Isolation.PROCESS], ids=lambda isolation: isolation.value)
 def isolation(request: pytest.FixtureRequest) -> Isolation:
     value: Isolation = request.param
     return value
