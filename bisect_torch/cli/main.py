@@ -150,7 +150,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: It cannot be understood, or not any more.
     """
-    own, command_words = before_dashes(words)
+    kept, pytest_words = before_pytest(words)
+    own, command_words = before_dashes(kept)
     chosen = _chosen(own)
     if chosen is None:
         raise UsageError(f"there is no command in {' '.join(words)!r}")
@@ -158,6 +159,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if unknown:
         raise UsageError(f"unknown words in an earlier command line: {' '.join(unknown)}")
     args.command_words = command_words
+    args.pytest_words = pytest_words
     return args
 
 

@@ -145,7 +145,7 @@ def _take_over(args: argparse.Namespace, then: Conditions) -> None:
     args.threads, args.seed, args.thorough = then.threads, then.seed, then.thorough
     args.isolation, args.bad_if_output, args.repeat = then.isolation, then.bad_if_output, 1
     args.torch_backend = args.torch_backend or then.backend or "pypi"
-    args.locks = args.locks or then.locks
+    args.locks = args.locks or (then.locks.partition(",")[0],)  # of a run with both, those of the release
     args.python = args.python or then.python
     args.extras = args.extras or list(then.extras)
     args.editable = args.editable or list(then.editable)

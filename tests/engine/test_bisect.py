@@ -250,7 +250,10 @@ REFUSALS = {
     "an unknown case": (["cases.py::answer", *ENDS], "there is no case 'answer'"),
     "an unknown file": (["nothing.py", *ENDS], "no such file"),
     "nothing selected": (["cases.py", "-k", "bmm", *ENDS], "fits none of"),
-    "a case and a command": (["cases.py", *ENDS, "--", "true"], "bisect takes one of these: a case, a command after --"),
+    "a case and a command": (
+        ["cases.py", *ENDS, "--", "true"],
+        "bisect takes one of these: a case, a command after --",
+    ),
     "no confidence": (["cases.py", *ENDS, "--confidence", "1"], "between 0 and 1"),
 }
 
