@@ -177,9 +177,13 @@ def _without_main_guard(lines: list[str]) -> list[str]:
 def _indented(text: str) -> str:
     """By four spaces, but not inside of strings that go over several lines."""
     text = text.strip("\n") + "\n"
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except tokenize.TokenError as error:
+        raise UsageError(f"the code ends in the middle of a statement: {error.args[0]}") from None
     inside = {
         number
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        for token in tokens
         if token.start[0] != token.end[0] and token.type not in (tokenize.NEWLINE, tokenize.NL)
         for number in range(token.start[0] + 1, token.end[0] + 1)
     }

@@ -40,6 +40,7 @@ EXPECTED = {
     "is_killed": "infra",
     "kills_its_worker": "infra",
     "takes_a_while[seconds=1.0]": "ok",
+    "works_a_while[seconds=1.0]": "ok",
     "leaves_files": "ok",
     "warns": "ok",
     "wants_a_module": "broken",

@@ -105,17 +105,18 @@ def test_what_is_written_through_a_link_is_found_in_both_environments(workshop: 
     for version, environment in (("2.5.0", second), ("2.4.1", first)):
         again, reused = workshop.ensure(version)
         assert (again.root, reused) == (environment.root, False)
-        assert (site_packages(again) / "numpy" / "__init__.py").read_text() == "__version__ = '2.1.1'\n"
+        assert (site_packages(again) / "numpy" / "__init__.py").read_text().startswith("__version__ = '2.1.1'\n")
     assert [workshop.ensure(version)[1] for version in ("2.4.1", "2.5.0")] == [True, True]
 
 
-@pytest.mark.parametrize("new", ["", "__version__ = '6.6.6'\n"], ids=["truncated", "same size"])
-def test_a_damaged_cache_does_not_get_into_a_new_environment(workshop: Workshop, new: str) -> None:
+@pytest.mark.parametrize("same_size", [False, True], ids=["truncated", "same size"])
+def test_a_damaged_cache_does_not_get_into_a_new_environment(workshop: Workshop, same_size: bool) -> None:
     """The file is changed through an environment that is not looked at again; the next one links it from the cache."""
     first, _ = _pair(workshop)
-    _writable(site_packages(first) / "numpy" / "__init__.py").write_text(new)
+    damaged = _writable(site_packages(first) / "numpy" / "__init__.py")
+    damaged.write_text(damaged.read_text().replace("2.1.1", "6.6.6") if same_size else "")
     third, _ = workshop.ensure("2.6.0")
-    assert (site_packages(third) / "numpy" / "__init__.py").read_text() == "__version__ = '2.1.1'\n"
+    assert (site_packages(third) / "numpy" / "__init__.py").read_text().startswith("__version__ = '2.1.1'\n")
     assert any("the cache was damaged" in message for message in workshop.messages)
 
 
@@ -124,7 +125,7 @@ def test_removing_a_changed_environment_takes_the_damaged_cache_along(workshop: 
     _writable(site_packages(environment) / "numpy" / "__init__.py").write_text("__version__ = '6.6.6'\n")
     remove(environment, workshop.store)
     again, _ = workshop.ensure("2.4.1")
-    assert (site_packages(again) / "numpy" / "__init__.py").read_text() == "__version__ = '2.1.1'\n"
+    assert (site_packages(again) / "numpy" / "__init__.py").read_text().startswith("__version__ = '2.1.1'\n")
 
 
 def test_only_the_packages_that_changed_are_downloaded_again(workshop: Workshop) -> None:
