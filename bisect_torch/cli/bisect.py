@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import comma_list, positive, probability
+from bisect_torch.cli.arguments import positive, probability
 from bisect_torch.cli.options import add_environment_options
-from bisect_torch.cli.releases import add_source_argument
+from bisect_torch.cli.releases import add_narrowing_arguments, add_source_argument
 from bisect_torch.cli.run import (
     add_pytest_argument,
     add_running_arguments,
@@ -79,15 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--from", dest="first", metavar="VERSION", help="with one end: not further back (default: 2.4.1)"
     )
     group.add_argument("--to", dest="last", metavar="VERSION", help="with one end: not beyond (default: the newest)")
-    group.add_argument(
-        "--exclude",
-        action="append",
-        type=comma_list,
-        default=[],
-        metavar="LIST",
-        help="versions that do not take part",
-    )
-    group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
+    add_narrowing_arguments(group)
     searching = parser.add_argument_group("searching")
     searching.add_argument(
         "--flaky", action="store_true", help="it shows only now and then: believe no single run (found out otherwise)"
@@ -132,17 +124,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Search, print what was found, and return the exit code: see the program's help."""
-    from bisect_torch.interruption import Interruption
+    from bisect_torch.cli.output import until_interrupted
 
-    interruption = Interruption()
-    with interruption.watched():
-        try:
-            return _command(args, interruption)
-        except KeyboardInterrupt:
-            from bisect_torch.cli.output import print_error
-
-            print_error("interrupted; what had finished is kept", hint=f"continue with: {continue_with(sys.argv[1:])}")
-            return 130
+    return until_interrupted(
+        lambda interruption: _command(args, interruption),
+        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+    )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:

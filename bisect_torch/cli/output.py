@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bisect_torch.errors import BisectTorchError
+
+if TYPE_CHECKING:
+    from bisect_torch.interruption import Interruption
 
 
 def printable(text: str) -> str:
@@ -53,6 +58,24 @@ def print_unexpected(error: BaseException, *, debug: bool) -> int:
     told = "please report it with the traceback above" if debug else "run again with --debug for the traceback"
     print_error(f"unexpected {what}{where}", f"this is a fault of bisect-torch, not of torch; {told}")
     return 3
+
+
+def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], str]) -> int:
+    """Do the work of a command that keeps what has finished; 130 when it was cut off before it could say so itself.
+
+    Args:
+        work: Gives the exit code; it is told of an interruption.
+        hint: How to go on.
+    """
+    from bisect_torch.interruption import Interruption
+
+    interruption = Interruption()
+    with interruption.watched():
+        try:
+            return work(interruption)
+        except KeyboardInterrupt:
+            print_error("interrupted; what had finished is kept", hint=hint())
+            return 130
 
 
 def drop_stdout() -> None:

@@ -76,17 +76,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Recheck, print what was found, and return the exit code: see the program's help."""
-    from bisect_torch.interruption import Interruption
+    from bisect_torch.cli.output import until_interrupted
 
-    interruption = Interruption()
-    with interruption.watched():
-        try:
-            return _command(args, interruption)
-        except KeyboardInterrupt:
-            from bisect_torch.cli.output import print_error
-
-            print_error("interrupted; what had finished is kept", hint="the same command goes on from there")
-            return 130
+    return until_interrupted(
+        lambda interruption: _command(args, interruption),
+        lambda: "the same command goes on from there",
+    )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:

@@ -58,6 +58,12 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="builds by name, separated by commas: versions, nightly, test, days, or paths of Python interpreters",
     )
+    add_narrowing_arguments(group)
+    add_nightly_argument(group)
+
+
+def add_narrowing_arguments(group: argparse._ActionsContainer) -> None:
+    """Declare what leaves builds of a range out: ``--exclude`` and ``--minor-only``."""
     group.add_argument(
         "--exclude",
         action="append",
@@ -67,7 +73,6 @@ def add_selection_arguments(parser: argparse.ArgumentParser) -> None:
         help="versions that do not take part",
     )
     group.add_argument("--minor-only", action="store_true", help="only the last patch of each minor release")
-    add_nightly_argument(group)
 
 
 def add_nightly_argument(parser: argparse._ActionsContainer) -> None:

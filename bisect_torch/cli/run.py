@@ -137,17 +137,12 @@ def add_pytest_argument(parser: argparse.ArgumentParser) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run, print what was found, and return the exit code: see the program's help."""
-    from bisect_torch.interruption import Interruption
+    from bisect_torch.cli.output import until_interrupted
 
-    interruption = Interruption()
-    with interruption.watched():
-        try:
-            return _command(args, interruption)
-        except KeyboardInterrupt:
-            from bisect_torch.cli.output import print_error
-
-            print_error("interrupted; what had finished is kept", hint=f"continue with: {continue_with(sys.argv[1:])}")
-            return 130
+    return until_interrupted(
+        lambda interruption: _command(args, interruption),
+        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+    )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch import cases, environments
+from bisect_torch.engine.executor import Conditions
 from bisect_torch.environments.projects import Project
-from bisect_torch.model import Build, Environment, Isolation, Observation, Series, Transition
+from bisect_torch.model import Build, BuildKind, Environment, Isolation, Observation, Series, Transition
 from bisect_torch.results import ResultsFile
 
 
@@ -75,6 +76,29 @@ class RunRequest:
     def matrix(self) -> tuple[str, ...]:
         """Names of the builds of the matrix, in column order."""
         return self.lines[0] if self.lines else tuple(build.name for build in self.builds)
+
+    def conditions(self, staged: Path) -> Conditions:
+        """What is the same for every cell.
+
+        Args:
+            staged: The staged ``bisect_torch`` package.
+        """
+        return Conditions(
+            staged=staged,
+            environment_variables=_variables,
+            capability=environments.capability,
+            timeout_s=self.timeout_s,
+            threads=self.threads,
+            memory_bytes=self.memory_bytes,
+            seed=self.seed,
+            working_directory=self.working_directory,
+            thorough=self.thorough,
+        )
+
+
+def _variables(environment: Environment) -> Mapping[str, str]:
+    local = environment.build.kind is BuildKind.LOCAL
+    return environments.clean_environment_variables(environment.python, user_site=local)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from bisect_torch import analysis, cases, environments, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
-from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
@@ -130,7 +130,7 @@ class Run:
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
         self._ledger.file.begin(self._manifest(ended=False))
-        self._executor = LocalExecutor(self._request.jobs, self._conditions(), self._inbox.put)
+        self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
         finished = interrupted = False
         try:
             self._install([build for build in self._request.builds if self._has_work(build)])
@@ -166,20 +166,6 @@ class Run:
                 message = self._inbox.get_nowait()
                 if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
                     self._record(message.run, message.task.environment, message.facts)
-
-    def _conditions(self) -> Conditions:
-        request = self._request
-        return Conditions(
-            staged=self._staged,
-            environment_variables=_variables,
-            capability=environments.capability,
-            timeout_s=request.timeout_s,
-            threads=request.threads,
-            memory_bytes=request.memory_bytes,
-            seed=request.seed,
-            working_directory=request.working_directory,
-            thorough=request.thorough,
-        )
 
     def _settled(self) -> bool:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
@@ -293,12 +279,8 @@ class Run:
                 cancel=self._cancel,
                 python=self._planned[build.name].request,
             )
-        except environments.NotInstallable as error:
-            return _Failed(build, Outcome.NOT_INSTALLED, error.message)
-        except environments.EnvironmentBroken as error:
-            return _Failed(build, Outcome.ENVIRONMENT_BROKEN, error.message)
         except BisectTorchError as error:
-            return _Failed(build, Outcome.LOST, error.message)
+            return _Failed(build, environments.outcome_of(error), error.message)
         return _Ready(build, environment, time.monotonic() - begin, reused)
 
     def _on_ready(self, message: _Ready) -> None:
@@ -512,8 +494,3 @@ class Run:
             seconds=seconds,
             beside=self._ledger.beside(self._rows()),
         )
-
-
-def _variables(environment: Environment) -> dict[str, str]:
-    local = environment.build.kind is BuildKind.LOCAL
-    return environments.clean_environment_variables(environment.python, user_site=local)

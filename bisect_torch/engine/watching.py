@@ -14,7 +14,6 @@ from pathlib import Path
 from bisect_torch import analysis, cases, environments
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import host, plan
-from bisect_torch.engine.executor import Conditions
 from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.warm import WarmWorkers
@@ -25,7 +24,6 @@ from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import (
     Build,
-    BuildKind,
     CaseKind,
     Environment,
     Instance,
@@ -111,7 +109,7 @@ class Watch:
         self._show = show
         self._file = FileWatch(path)
         self._staged = environments.staged_package(request.environment_options.store)
-        self._conditions = _conditions(request, self._staged)
+        self._conditions = request.conditions(self._staged)
         self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._inbox: queue.Queue[CellAnswer | JobEnded | _Ready | BaseException] = queue.Queue()
         self._warm: WarmWorkers[WorkerProcess] = WarmWorkers(self._start_worker, budget_bytes)
@@ -420,29 +418,6 @@ class Watch:
                 cancel=self._cancel,
                 python=planned.request,
             )
-        except environments.NotInstallable as error:
-            return _Ready(build, None, error.message, Outcome.NOT_INSTALLED)
-        except environments.EnvironmentBroken as error:
-            return _Ready(build, None, error.message, Outcome.ENVIRONMENT_BROKEN)
         except BisectTorchError as error:
-            return _Ready(build, None, error.message)
+            return _Ready(build, None, error.message, environments.outcome_of(error))
         return _Ready(build, environment)
-
-
-def _conditions(request: RunRequest, staged: Path) -> Conditions:
-    return Conditions(
-        staged=staged,
-        environment_variables=_variables,
-        capability=environments.capability,
-        timeout_s=request.timeout_s,
-        threads=request.threads,
-        memory_bytes=request.memory_bytes,
-        seed=request.seed,
-        working_directory=request.working_directory,
-        thorough=request.thorough,
-    )
-
-
-def _variables(environment: Environment) -> Mapping[str, str]:
-    local = environment.build.kind is BuildKind.LOCAL
-    return environments.clean_environment_variables(environment.python, user_site=local)

@@ -2,7 +2,7 @@
 
 from bisect_torch.environments.backends import resolve_backend
 from bisect_torch.environments.control import capability
-from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, redact
+from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
@@ -30,6 +30,7 @@ __all__ = [
     "is_installed",
     "list_environments",
     "numerics_digest",
+    "outcome_of",
     "plan_environments",
     "probe_interpreter",
     "project_at",

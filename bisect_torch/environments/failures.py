@@ -9,7 +9,7 @@ import re
 
 from bisect_torch.child_processes import Completed
 from bisect_torch.errors import BisectTorchError, InfrastructureError
-from bisect_torch.model import Build
+from bisect_torch.model import Build, Outcome
 
 
 class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, like the next two
@@ -42,6 +42,15 @@ class EnvironmentBroken(BisectTorchError):  # noqa: N818
     def __init__(self, reason: str, *, hint: str | None = None) -> None:
         super().__init__(reason, hint=hint)
         self.reason = reason
+
+
+def outcome_of(error: BisectTorchError) -> Outcome:
+    """What becomes of the cells of a build whose environment could not be made."""
+    if isinstance(error, NotInstallable):
+        return Outcome.NOT_INSTALLED
+    if isinstance(error, EnvironmentBroken):
+        return Outcome.ENVIRONMENT_BROKEN
+    return Outcome.LOST
 
 
 class TransientFailure(InfrastructureError):  # noqa: N818

@@ -17,12 +17,8 @@ def staged_package(store: Store) -> Path:
 
     There is one per content: a run keeps the code that it started with when the tool is upgraded meanwhile.
     """
-    sources = _sources()
-    digest = hashlib.sha256()
-    for relative, content in sources.items():
-        digest.update(f"{relative}\0{len(content)}\0".encode())
-        digest.update(content)
-    home = store.staged / digest.hexdigest()[:16]
+    sources = {"__init__.py": (_PACKAGE / "__init__.py").read_bytes(), **_sources(*_PARTS)}
+    home = store.staged / _digest(sources)[:16]
     target = home / "bisect_torch"
     if _whole(target, sources):
         return target
@@ -35,11 +31,14 @@ def staged_package(store: Store) -> Path:
 
 def numerics_digest() -> str:
     """SHA-256 (hex) over the torch code that case files may use."""
+    return _digest(_sources("numerics"))
+
+
+def _digest(sources: dict[str, bytes]) -> str:
     digest = hashlib.sha256()
-    for relative, content in _sources().items():
-        if relative.startswith("numerics" + os.sep):
-            digest.update(f"{relative}\0{len(content)}\0".encode())
-            digest.update(content)
+    for relative, content in sources.items():
+        digest.update(f"{relative}\0{len(content)}\0".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
@@ -55,11 +54,9 @@ def _make(sources: dict[str, bytes], made: Path, home: Path) -> None:
         remove_tree(made)
 
 
-def _sources() -> dict[str, bytes]:
-    files = [_PACKAGE / "__init__.py"]
-    for part in _PARTS:
-        files += sorted((_PACKAGE / part).rglob("*.py"))
-    return {str(path.relative_to(_PACKAGE)): path.read_bytes() for path in files if path.is_file()}
+def _sources(*parts: str) -> dict[str, bytes]:
+    files = [file for part in parts for file in sorted((_PACKAGE / part).rglob("*.py")) if file.is_file()]
+    return {str(path.relative_to(_PACKAGE)): path.read_bytes() for path in files}
 
 
 def _whole(target: Path, sources: dict[str, bytes]) -> bool:

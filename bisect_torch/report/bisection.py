@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import TextIO
 
 from bisect_torch.analysis.question import Finished, Remark, RemarkKind
@@ -20,10 +19,11 @@ from bisect_torch.engine.bisect_request import (
 )
 from bisect_torch.model import Boundary, Point
 from bisect_torch.report.phrases import does
-from bisect_torch.report.text import Line, bytes_words, clean, for_encoding, listed, plural, seconds_words, wrap
+from bisect_torch.report.plain import LineReport
+from bisect_torch.report.text import Line, bytes_words, clean, listed, plural, seconds_words, wrap
 
 
-class BisectionReport:
+class BisectionReport(LineReport):
     """An observer that writes one line for each step of a search.
 
     Args:
@@ -32,13 +32,12 @@ class BisectionReport:
     """
 
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        self._stream = stream
-        self._quiet = quiet
+        super().__init__(stream, quiet=quiet)
         self._phases: dict[str, str] = {}
 
     def __call__(self, event: BisectEvent) -> None:
         if isinstance(event, events.Note):
-            self._write((f"{clean(event.build.name)}: " if event.build else "note: ") + clean(event.text), always=True)
+            self._note(event)
         elif isinstance(event, events.BuildProgress):
             self._progress(event)
         elif isinstance(event, events.EnvironmentReady):
@@ -52,18 +51,11 @@ class BisectionReport:
     def _progress(self, event: events.BuildProgress) -> None:
         name = event.build.name
         if event.phase == "failed":
-            self._write(f"{clean(name)}: no environment: {clean(event.message)}", always=True)
+            self._failed(event)
         elif event.phase in ("downloading", "installing") and self._phases.get(name) != event.phase:
             self._phases[name] = event.phase
             size = f" {bytes_words(event.total_bytes)}" if event.total_bytes else ""
             self._write(f"{clean(name)}: {event.phase}{size}")
-
-    def _write(self, text: str, *, always: bool = False) -> None:
-        if self._quiet and not always:
-            return
-        with suppress(OSError):  # nobody reads any more: the search goes on
-            self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
-            self._stream.flush()
 
 
 def _event_words(event: BisectEvent) -> str:

@@ -22,8 +22,8 @@ from bisect_torch.report.progress import RunProgress
 from bisect_torch.report.text import bytes_words, clean, for_encoding, plural, seconds_words
 
 
-class PlainReport:
-    """An observer that writes one line per environment, per finished build and per note.
+class LineReport:
+    """What observers that write lines have in common.
 
     Args:
         stream: Where to, usually stderr.
@@ -33,6 +33,31 @@ class PlainReport:
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
         self._stream = stream
         self._quiet = quiet
+
+    def _note(self, event: Note) -> None:
+        self._write((f"{clean(event.build.name)}: " if event.build else "note: ") + clean(event.text), always=True)
+
+    def _failed(self, event: BuildProgress) -> None:
+        self._write(f"{clean(event.build.name)}: no environment: {clean(event.message)}", always=True)
+
+    def _write(self, text: str, *, always: bool = False) -> None:
+        if self._quiet and not always:
+            return
+        with suppress(OSError):  # nobody reads any more: the work goes on
+            self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
+            self._stream.flush()
+
+
+class PlainReport(LineReport):
+    """An observer that writes one line per environment, per finished build and per note.
+
+    Args:
+        stream: Where to, usually stderr.
+        quiet: Only notes and failures.
+    """
+
+    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+        super().__init__(stream, quiet=quiet)
         self._progress = RunProgress()
         self._verdicts: dict[str, Counter[Verdict]] = {}
         self._told: set[str] = set()
@@ -57,7 +82,7 @@ class PlainReport:
         elif isinstance(event, BuildProgress):
             self._phase(event)
         elif isinstance(event, Note):
-            self._write((f"{clean(event.build.name)}: " if event.build else "note: ") + clean(event.text), always=True)
+            self._note(event)
         else:
             self._other(event)
 
@@ -112,7 +137,7 @@ class PlainReport:
             return
         self._phases[name] = (event.phase, quarter)
         if event.phase == "failed":
-            self._write(f"{clean(name)}: no environment: {clean(event.message)}", always=True)
+            self._failed(event)
         elif event.phase in ("downloading", "installing"):
             so_far = f"{bytes_words(done)} of " if quarter else ""
             self._write(f"{clean(name)}: {event.phase}" + (f" {so_far}{bytes_words(total)}" if total else ""))
@@ -124,10 +149,3 @@ class PlainReport:
         how = "interrupted" if event.interrupted else "finished"
         done, cells = self._progress.cells_done, self._progress.cells
         self._write(f"{how} after {seconds_words(event.seconds)}: {done:,} of {plural(cells, 'cell')}")
-
-    def _write(self, text: str, *, always: bool = False) -> None:
-        if self._quiet and not always:
-            return
-        with suppress(OSError):  # nobody reads any more: the run goes on
-            self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
-            self._stream.flush()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from packaging.version import Version
 
 from bisect_torch.numerics import tolerance
+from tests.numerics.test_on_real_torch import ends
+from tests.support.asking import Ask, asking
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LARGEST = {
     "float64": 1.7976931348623157e308,
     "float32": (2 - 2.0**-24) * 2.0**127,
@@ -25,30 +24,12 @@ LARGEST = {
 }
 """From here on a number is infinite in the type; for float64, the largest number."""
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
-
 
 @pytest.fixture(scope="module", params=["oldest", "newest"])
 def ask(request: pytest.FixtureRequest, real_torch: Mapping[str, Path]) -> Iterator[Ask]:
-    versions = sorted(real_torch, key=Version)
-    python = real_torch[versions[0 if request.param == "oldest" else -1]]
-    program = Path(__file__).with_name("programs") / "answering.py"
-    process = subprocess.Popen(
-        [python, program, REPOSITORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
-
-    def answer(question: dict[str, Any]) -> dict[str, Any]:
-        stdin.write(json.dumps(question) + "\n")
-        stdin.flush()
-        return dict(json.loads(stdout.readline()))
-
-    yield answer
-    stdin.close()
-    stdout.close()
-    assert process.wait(30) == 0
+    python = ends(real_torch)[request.param]
+    with asking(python, Path(__file__).with_name("programs") / "answering.py") as answer:
+        yield answer
 
 
 numbers = st.one_of(

@@ -6,46 +6,27 @@ possibly beside others that give the same value. Everything runs on the oldest a
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from packaging.version import Version
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.numerics.test_on_real_torch import ends
+from tests.support.asking import Ask, asking
+
 MPS = "the three rules of MPS"
 LAYOUTS = ("contiguous", "a transposed", "b transposed", "both transposed", "strided", "expanded")
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
-
 
 @pytest.fixture(scope="module", params=["oldest", "newest"])
 def ask(request: pytest.FixtureRequest, real_torch: Mapping[str, Path]) -> Iterator[Ask]:
-    versions = sorted(real_torch, key=Version)
-    python = real_torch[versions[0 if request.param == "oldest" else -1]]
-    program = Path(__file__).with_name("programs") / "simulating.py"
-    process = subprocess.Popen(
-        [python, program, REPOSITORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
-
-    def answer(question: dict[str, Any]) -> dict[str, Any]:
-        stdin.write(json.dumps(question) + "\n")
-        stdin.flush()
-        return dict(json.loads(stdout.readline()))
-
-    yield answer
-    stdin.close()
-    stdout.close()
-    assert process.wait(30) == 0
+    python = ends(real_torch)[request.param]
+    with asking(python, Path(__file__).with_name("programs") / "simulating.py") as answer:
+        yield answer
 
 
 def faults(k: int, operands: tuple[str, str]) -> list[str]:
