@@ -5,6 +5,7 @@ from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
 from bisect_torch.cases.selecting import matching
+from bisect_torch.cases.sources import sources
 from bisect_torch.cases.suites import SUITES
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "hidden_neighbours",
     "matching",
     "read_suite",
+    "sources",
     "unmet",
 ]

@@ -308,6 +308,9 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         notes=request.run.plan.notes,
         known_releases=known_releases(),
         origins=origins_of(request.run.builds, result.environments, request.run.source),
+        runs=request.run.file.runs,
+        locks=request.run.file.locks,
+        sources=request.run.file.sources,
     )
 
 

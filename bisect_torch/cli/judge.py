@@ -85,6 +85,9 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         notes=notes,
         known_releases=known_releases(),
         twins=twins,
+        runs=results.runs,
+        locks=results.locks,
+        sources=results.sources,
     )
 
 

@@ -331,6 +331,9 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         known_releases=known_releases(),
         twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),
+        runs=request.file.runs,
+        locks=request.file.locks,
+        sources=request.file.sources,
     )
 
 

@@ -130,6 +130,8 @@ class Run:
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
         self._ledger.file.begin(self._manifest(ended=False))
+        for item in self._request.discovered:
+            self._ledger.file.add_sources(cases.sources(item.file))
         self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
         finished = interrupted = False
         try:

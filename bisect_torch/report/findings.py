@@ -29,6 +29,9 @@ class Findings:
         known_releases: Releases that exist, in order, to tell which of them did not take part.
         seconds: How long it took; None for results that are only judged again.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
+        runs: Manifest of every run that the results file holds, oldest first.
+        locks: Lock hash to the lock's text.
+        sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
 
     builds: tuple[Build, ...]
@@ -44,6 +47,9 @@ class Findings:
     known_releases: tuple[str, ...] = ()
     twins: tuple[Series, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    runs: tuple[Mapping[str, object], ...] = ()
+    locks: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def build_names(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ _VERSION = _PREFIX + "schema_version"
 _TOOL = _PREFIX + "tool_version"
 _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
+_SOURCES = _PREFIX + "sources"
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,20 @@ class Metadata:
     Args:
         runs: Manifest of every run that contributed, oldest first; each has a ``run_id``, and the facts on its host.
         locks: Lock hash to the lock's text.
+        sources: SHA-256 to text of the case files that ran and of the neighbours that they imported.
     """
 
     runs: tuple[Mapping[str, object], ...] = ()
     locks: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def with_more(self, other: Metadata) -> Metadata:
+        """What this and a later one say together; of a run, the last manifest counts."""
+        return Metadata(
+            runs=merge_runs(self.runs, other.runs),
+            locks={**self.locks, **other.locks},
+            sources={**self.sources, **other.sources},
+        )
 
 
 def read_table(path: Path) -> tuple[pa.Table, Metadata]:
@@ -76,7 +87,8 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
             hint=f"it was written by bisect-torch {tool}: upgrade to that, or name another results file",
         )
     runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
-    return Metadata(runs=tuple(runs), locks=json.loads(raw.get(_LOCKS.encode(), b"{}")))
+    locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
+    return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
 def observations_of(table: pa.Table) -> list[Observation]:
@@ -148,6 +160,7 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
             _TOOL: tool_version,
             _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
             _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
+            _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
         }
     )
     temporary: str | None = None

@@ -16,7 +16,6 @@ from bisect_torch.results.journal import Journal, JournalContent
 from bisect_torch.results.parquet import (
     Metadata,
     known_fields,
-    merge_runs,
     observations_of,
     read_table,
     write_whole,
@@ -71,7 +70,8 @@ class ResultsFile:
         return results
 
     def _take_in(self, content: JournalContent) -> None:
-        found, self._metadata = _records(self.path, content, self._metadata)
+        found, recorded = _records(self.path, content)
+        self._metadata = self._metadata.with_more(recorded)
         for observation in found:
             self._remember(observation)
         if content.damaged:
@@ -106,21 +106,37 @@ class ResultsFile:
         """Lock hash to the lock's text."""
         return self._metadata.locks
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """SHA-256 to text of the case files that ran and of the neighbours that they imported."""
+        return self._metadata.sources
+
     def begin(self, manifest: Mapping[str, object]) -> None:
         """Record a run before its first cell, so that a killed one has its manifest too.
 
         Args:
             manifest: JSON object with a ``run_id``: the command, the facts on the host, the versions.
         """
-        self._metadata = Metadata(merge_runs(self._metadata.runs, [manifest]), self._metadata.locks)
+        self._metadata = self._metadata.with_more(Metadata(runs=(manifest,)))
         self._journal.append({"v": SCHEMA_VERSION, "run": dict(manifest)})
 
     def add_lock(self, lock_hash: str, text: str) -> None:
         """Keep a lock's text; nothing happens when it is known."""
         if lock_hash in self._metadata.locks:
             return
-        self._metadata = Metadata(self._metadata.runs, {**self._metadata.locks, lock_hash: text})
+        self._metadata = self._metadata.with_more(Metadata(locks={lock_hash: text}))
         self._journal.append({"v": SCHEMA_VERSION, "lock": [lock_hash, text]})
+
+    def add_sources(self, texts: Mapping[str, str]) -> None:
+        """Keep what ran.
+
+        Args:
+            texts: SHA-256 to text; what is known is not written again.
+        """
+        for digest, text in texts.items():
+            if digest not in self._metadata.sources:
+                self._metadata = self._metadata.with_more(Metadata(sources={digest: text}))
+                self._journal.append({"v": SCHEMA_VERSION, "source": [digest, text]})
 
     def append(self, observation: Observation) -> None:
         """Keep an observation, on the disk before this returns. Safe from several threads.
@@ -153,10 +169,10 @@ class ResultsFile:
     def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
         content = self._journal.read()
         table, metadata = read_table(self.path) if self.path.exists() else (self._table, self._metadata)
-        found, metadata = _records(self.path, content, metadata)
+        found, recorded = _records(self.path, content)
         added = {_identity(o): o for o in found} | self._added
-        own = self._metadata.runs if manifest is None else (*self._metadata.runs, manifest)
-        metadata = Metadata(merge_runs(metadata.runs, own), {**metadata.locks, **self._metadata.locks})
+        metadata = metadata.with_more(recorded).with_more(self._metadata)
+        metadata = metadata.with_more(Metadata(runs=() if manifest is None else (manifest,)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
         if content.damaged:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
@@ -193,10 +209,11 @@ def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> li
     return list(merged.values())
 
 
-def _records(path: Path, content: JournalContent, metadata: Metadata) -> tuple[list[Observation], Metadata]:
+def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Metadata]:
     observations: list[Observation] = []
     runs: list[Mapping[str, object]] = []
     locks: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for record in content.records:
         version: Any = record.get("v")
         if version > SCHEMA_VERSION:
@@ -204,14 +221,16 @@ def _records(path: Path, content: JournalContent, metadata: Metadata) -> tuple[l
                 f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
                 hint="upgrade bisect-torch, or name another results file",
             )
-        value: Any = record.get("observation") or record.get("run") or record.get("lock")
+        value: Any = record.get("observation") or record.get("run") or record.get("lock") or record.get("source")
         if "observation" in record:
             observations.append(known_fields(value))
         elif "run" in record:
             runs.append(value)
         elif "lock" in record:
             locks[value[0]] = value[1]
-    return observations, Metadata(merge_runs(metadata.runs, runs), {**metadata.locks, **locks})
+        elif "source" in record:
+            sources[value[0]] = value[1]
+    return observations, Metadata().with_more(Metadata(tuple(runs), locks, sources))
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:

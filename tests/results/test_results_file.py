@@ -422,3 +422,17 @@ def test_a_hundred_thousand_rows_load_in_about_a_second(tmp_path: Path) -> None:
 
 def test_the_golden_observations_are_what_json_can_hold() -> None:
     assert all(json.loads(each.to_json()) for each in golden_observations(SCHEMA_VERSION))
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_what_ran_is_kept_under_its_hash_in_the_journal_and_in_the_file(tmp_path: Path, finished: bool) -> None:
+    path = tmp_path / "r.parquet"
+    results = ResultsFile.open(path)
+    results.append(observation(0))
+    results.add_sources({"aa": "import torch\n"})
+    if finished:
+        results.finish({"run_id": "run-1"})
+        results.add_sources({"aa": "import torch\n", "bb": "x = 1\n"})
+    assert ResultsFile.open(path).sources == {"aa": "import torch\n"} | ({"bb": "x = 1\n"} if finished else {})
+    ResultsFile.open(path).finish({"run_id": "run-2"})
+    assert "aa" in ResultsFile.open(path).sources
