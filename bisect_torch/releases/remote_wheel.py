@@ -13,6 +13,7 @@ import requests
 
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.pages import shown_url
+from bisect_torch.releases.patience import PASSING, patiently
 
 _BLOCK = 1 << 16
 
@@ -54,25 +55,30 @@ class RangeFile(io.RawIOBase):
     def _ask(self, first: int, last: int) -> tuple[bytes, int]:
         """The bytes from first to last, inclusive, and the size of the whole file."""
         try:
-            answer = self._session.get(
-                self._url,
-                headers={"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"},
-                timeout=self._timeout_s,
-                stream=True,
-            )
-            with answer:
-                if answer.status_code != requests.codes.partial_content:
-                    raise InfrastructureError(
-                        f"{shown_url(self._url)} answers a range request with status {answer.status_code}",
-                        hint="the server must support HTTP range requests",
-                    )
-                content = answer.content
+            answer, content = patiently(lambda: self._once(first, last))
         except requests.RequestException as error:
-            raise InfrastructureError(f"cannot read {shown_url(self._url)}: {type(error).__name__}") from error
+            raise InfrastructureError(f"cannot read {shown_url(self._url)}: {_why(error)}") from error
         total = answer.headers.get("Content-Range", "").rpartition("/")[2]
         if not total.isdigit() or len(content) != last - first + 1:
             raise InfrastructureError(f"{shown_url(self._url)} gives a damaged answer to a range request")
         return content, int(total)
+
+    def _once(self, first: int, last: int) -> tuple[requests.Response, bytes]:
+        answer = self._session.get(
+            self._url,
+            headers={"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"},
+            timeout=self._timeout_s,
+            stream=True,
+        )
+        with answer:
+            if answer.status_code in PASSING:
+                answer.raise_for_status()
+            if answer.status_code != requests.codes.partial_content:
+                raise InfrastructureError(
+                    f"{shown_url(self._url)} answers a range request with status {answer.status_code}",
+                    hint="the server must support HTTP range requests",
+                )
+            return answer, answer.content
 
     @property
     def size(self) -> int:
@@ -135,6 +141,12 @@ def _remote_archive(url: str, session: requests.Session) -> Iterator[tuple[zipfi
             yield archive, file.size
     except (zipfile.BadZipFile, KeyError, SyntaxError, UnicodeDecodeError) as error:
         raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {error}") from error
+
+
+def _why(error: requests.RequestException) -> str:
+    if error.response is not None:
+        return f"status {error.response.status_code}"
+    return type(error).__name__
 
 
 def _literals(source: str) -> dict[str, str]:

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bisect_torch import own_digest
 from bisect_torch.analysis import judge
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.model import Observation
+from bisect_torch.model import Observation, Outcome
 from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
 
 _PREFIX = "bisect_torch."
@@ -25,6 +26,8 @@ _TOOL = _PREFIX + "tool_version"
 _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
+_DIGEST = _PREFIX + "digest"
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,57 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
         InfrastructureError: It cannot be read.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+    if own_digest.fits(content) is False:
+        raise UsageError(
+            f"{path} is damaged, or another program wrote it again: it does not fit its digest",
+            hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
+        )
+    try:
+        with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
             metadata = _metadata(path, file.schema_arrow.metadata or {})
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            return file.read(columns=[name for name in STORED if name in present]), metadata
-    except pa.ArrowInvalid as error:
+            return _typed(path, file.read(columns=[name for name in STORED if name in present])), metadata
+    except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
         raise UsageError(
             f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
         ) from error
-    except OSError as error:
-        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _typed(path: Path, table: pa.Table) -> pa.Table:
+    """The table with the types that this version writes; other programs write text and whole numbers in other widths.
+
+    Raises:
+        UsageError: A column holds something else, or nothing where there must be something.
+    """
+    for place, field in enumerate(table.schema):
+        wanted = arrow_type(field.name)
+        if field.type != wanted:
+            same_kind = any(
+                of(field.type) and of(wanted) for of in (_is_text, pa.types.is_integer, pa.types.is_floating)
+            )
+            if not same_kind and not pa.types.is_null(field.type):
+                raise UsageError(
+                    f"{path} is not a results file of bisect-torch: the column {field.name!r} holds {field.type}, "
+                    f"not {wanted}"
+                )
+            table = table.set_column(place, field.name, table.column(place).cast(wanted))
+        if field.name in REQUIRED and table.column(place).null_count:
+            raise UsageError(f"{path} is not a results file of bisect-torch: {field.name!r} is missing in a row")
+    for outcome in table.column("outcome").unique().to_pylist():
+        if outcome not in _OUTCOMES:
+            raise UsageError(f"{path} is not a results file of bisect-torch: the outcome {outcome!r} is unknown")
+    return table
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -80,14 +120,26 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         raise UsageError(
             f"{path} is a Parquet file, but no results file of bisect-torch", hint="name another results file"
         )
+    if not version.isdigit():
+        raise UsageError(f"{path} has a schema version that is no number: {version[:20]!r}")
     if int(version) > SCHEMA_VERSION:
-        tool = raw.get(_TOOL.encode(), b"?").decode()
+        tool = raw.get(_TOOL.encode(), b"?").decode(errors="replace")
         raise UsageError(
             f"{path} has schema version {int(version)}; this bisect-torch reads up to {SCHEMA_VERSION}",
             hint=f"it was written by bisect-torch {tool}: upgrade to that, or name another results file",
         )
-    runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
-    locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
+    try:
+        runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
+        locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
+        for run in runs:
+            check_run(run)
+        for texts in (locks, sources):
+            for item in texts.items():
+                check_text(item)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"{path} has metadata that cannot be read", hint="it is damaged: name another results file"
+        ) from None
     return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
@@ -161,14 +213,19 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
             _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
             _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
             _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
+            _DIGEST: own_digest.BLANK,
         }
     )
     temporary: str | None = None
     _remove_leftovers(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            pq.write_table(table, file, compression="zstd")
+        with os.fdopen(handle, "w+b") as file:
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+            file.seek(0)
+            content = file.read()
+            file.seek(0)
+            file.write(own_digest.filled(content))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(path))
@@ -208,9 +265,52 @@ def _sync_folder(folder: Path) -> None:
 
 
 def known_fields(values: Mapping[str, object]) -> Observation:
-    """An observation from a journal's record; fields that this version does not know are left out."""
+    """An observation from a journal's record; fields that this version does not know are left out.
+
+    Raises:
+        ValueError: A field holds what it cannot.
+        TypeError, KeyError: A field is missing.
+    """
     known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
+    for name, value in known.items():
+        if not _holds(name, value):
+            raise ValueError(f"{name} is {value!r:.40}")
+    Outcome(known["outcome"])
     return Observation(**known)
+
+
+def _holds(name: str, value: object) -> bool:
+    """Whether a value from JSON is one that a column can hold."""
+    if value is None:
+        return name in DEFAULTS and DEFAULTS[name] is None
+    kind = arrow_type(name)
+    if pa.types.is_floating(kind):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if pa.types.is_integer(kind):
+        return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < kind.bit_width
+    return isinstance(value, bool if pa.types.is_boolean(kind) else str)
+
+
+def check_run(manifest: object) -> Mapping[str, object]:
+    """The manifest of a run.
+
+    Raises:
+        ValueError: It is no manifest of a run.
+    """
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("run_id"), str):
+        raise ValueError("no manifest of a run")
+    return manifest
+
+
+def check_text(pair: object) -> tuple[str, str]:
+    """A hash with its text.
+
+    Raises:
+        ValueError: It is no hash with its text.
+    """
+    if not isinstance(pair, list | tuple) or [type(part) for part in pair] != [str, str]:
+        raise ValueError("no hash with its text")
+    return pair[0], pair[1]
 
 
 def merge_runs(
