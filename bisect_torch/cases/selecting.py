@@ -23,8 +23,11 @@ def matching(instances: Iterable[Instance], expression: str) -> tuple[Instance, 
     """
     if not expression.strip():
         return tuple(instances)
-    test = _Expression(expression).parse()
-    return tuple(one for one in instances if test(f"{one.case.file.path.name}::{one.name}".lower()))
+    try:
+        test = _Expression(expression).parse()
+        return tuple(one for one in instances if test(f"{one.case.file.path.name}::{one.name}".lower()))
+    except RecursionError:
+        raise UsageError(f"-k {expression[:40]!r}…: nested too deeply") from None
 
 
 class _Expression:

@@ -139,9 +139,19 @@ def read(root: Path) -> Stamp | None:
         if values["format"] != FORMAT:
             return None
         environment = _environment(root, values["environment"])
-        return Stamp(environment, str(values["tool_version"]), values["files"])
+        return Stamp(environment, str(values["tool_version"]), _files(values["files"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _files(values: Files) -> Files:
+    """
+    Raises:
+        ValueError: It is no table of files.
+    """
+    if not all(isinstance(entries, dict) for entries in values.values()):
+        raise ValueError("no table of files")
+    return values
 
 
 def sweep(root: Path) -> tuple[Environment | None, list[Change]]:

@@ -13,6 +13,7 @@ from packaging.utils import parse_wheel_filename
 
 from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.parsed import record
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.sizes import KnownWheel
 
@@ -115,7 +116,9 @@ class NightlyLedger:
             table = own_digest.from_json(self._path.read_bytes(), also_without=True)
             if table["schema"] != _SCHEMA:
                 raise ValueError(f"schema {table['schema']} is not {_SCHEMA}")
-            wheels = [SeenWheel(**row) for row in table["wheels"]]
+            wheels = [record(SeenWheel, row) for row in table["wheels"]]
+            for wheel in wheels:
+                parse_wheel_filename(wheel.filename)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from bisect_torch import own_digest
 from bisect_torch.errors import UsageError
+from bisect_torch.parsed import record
 
 _CACHE_SECONDS = 600
 _CACHE_SCHEMA = 2
@@ -102,7 +104,7 @@ def find_links_files(project: str, place: str, *, timeout_s: float = _TIMEOUT_S)
 def local_path(place: str) -> Path:
     """The path of a folder given as a path or as a ``file:`` address."""
     parts = urlsplit(place)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else Path(place).expanduser()
+    return Path(unquote(parts.path)) if parts.scheme == "file" else Path(os.path.expanduser(place))
 
 
 def _folder_index(project: str, place: str) -> tuple[IndexFile, ...] | None:
@@ -140,7 +142,7 @@ def _read_cache(path: Path) -> tuple[IndexFile, ...] | None:
             return None
         rows = own_digest.from_json(path.read_bytes())["files"]
         return tuple(
-            IndexFile(**{**row, "uploaded": row["uploaded"] and datetime.datetime.fromisoformat(row["uploaded"])})
+            record(IndexFile, {**row, "uploaded": row["uploaded"] and datetime.datetime.fromisoformat(row["uploaded"])})
             for row in rows
         )
     except (OSError, ValueError, TypeError, KeyError):

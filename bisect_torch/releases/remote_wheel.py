@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,14 @@ from bisect_torch.releases.pages import shown_url
 from bisect_torch.releases.patience import PASSING, patiently
 
 _BLOCK = 1 << 16
+_LONGEST_SOURCE = 1 << 20
+"""Bytes: a few that were damaged can claim to unpack to anything."""
+
+# What zipfile, zlib and ast raise for bytes that are no sound archive, and for source that is none.
+_NO_SUCH_WHEEL = (
+    zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, SyntaxError, EOFError, OverflowError,
+    NotImplementedError, RuntimeError, MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,8 @@ def torch_wheel_facts(url: str, session: requests.Session) -> TorchWheelFacts:
     """
     with _remote_archive(url, session) as (archive, size):
         unpacked = sum(entry.file_size for entry in archive.infolist())
-        values = _literals(archive.read("torch/version.py").decode("utf-8"))
+        with archive.open("torch/version.py") as source:
+            values = _literals(source.read(_LONGEST_SOURCE).decode("utf-8"))
         version = values["__version__"]
     return TorchWheelFacts(version, values.get("git_version"), values.get("cuda"), unpacked, size)
 
@@ -139,8 +150,9 @@ def _remote_archive(url: str, session: requests.Session) -> Iterator[tuple[zipfi
         file = RangeFile(url, session)
         with zipfile.ZipFile(io.BufferedReader(file, _BLOCK)) as archive:
             yield archive, file.size
-    except (zipfile.BadZipFile, KeyError, SyntaxError, UnicodeDecodeError) as error:
-        raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {error}") from error
+    except _NO_SUCH_WHEEL as error:
+        said = str(error).partition("\n")[0]
+        raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {said}") from error
 
 
 def _why(error: requests.RequestException) -> str:

@@ -27,6 +27,13 @@ from bisect_torch.releases.pages import IndexFile, shown_url
 from bisect_torch.releases.patience import patiently
 
 
+_NO_ANSWER = (
+    requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError, TypeError,
+    AttributeError, RecursionError,
+)  # fmt: skip
+"""What asking raises, and what parsing raises for an answer that is no page of an index."""
+
+
 def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tuple[IndexFile, ...] | None:
     """The wheels of a project on a served index; None when it does not have the project.
 
@@ -44,7 +51,7 @@ def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tupl
             return _wheels(patiently(lambda: client.get_project_page(project, timeout=timeout_s)))
     except NoSuchProjectError:
         return None
-    except (requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
+    except _NO_ANSWER as error:
         raise _index_failed(url, project, error) from error
 
 
@@ -64,7 +71,7 @@ def links_page(project: str, place: str, *, timeout_s: float) -> tuple[IndexFile
 
             answer = patiently(ask)
             return read_html(project, answer.content, answer.url)
-    except (requests.RequestException, ValueError) as error:
+    except _NO_ANSWER as error:
         raise _index_failed(place, project, error) from error
 
 

@@ -165,8 +165,8 @@ def decode(data: bytes) -> JournalContent:
 
 
 def _is_sound(line: bytes) -> bool:
-    digest, _, text = line.partition(b" ")
-    return digest == _digest(text)
+    digest, space, text = line.partition(b" ")
+    return bool(space) and digest == _digest(text)
 
 
 def _digest(text: bytes) -> bytes:
