@@ -123,6 +123,13 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+    if matrix:
+        running.add_argument(
+            "--max-disk",
+            type=size,
+            metavar="SIZE",
+            help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
+        )
 
 
 def add_pytest_argument(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +157,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args)
+    request = build_request(args, in_groups=True)
     plan_lines = _plan_lines(request)
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -181,6 +188,7 @@ def build_request(
     choice: Selection | None = None,
     discovered: tuple[Discovered, ...] | None = None,
     at_most: Callable[[int], int] | None = None,
+    in_groups: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -188,6 +196,7 @@ def build_request(
         choice: Which builds, instead of what the options say.
         discovered: What is run, instead of what the line names.
         at_most: Number of builds to number of environments that will be made at most; all when None.
+        in_groups: Environments may come and go, where the disk does not hold all of them.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -227,7 +236,11 @@ def build_request(
         discovered=discovered,
         environment_options=options,
         plan=_with_notes(
-            environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))), args, projects
+            environments.plan_environments(
+                builds, options, at_most=at_most and at_most(len(builds)), in_groups=in_groups
+            ),
+            args,
+            projects,
         ),
         results=args.output,
         file=file,
@@ -387,8 +400,9 @@ def _plan_lines(request: RunRequest) -> list[str]:
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.missing:
         lines.append(
-            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more of "
-            f"{bytes_words(plan.free_bytes)} free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
+            f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
+            f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []

@@ -8,13 +8,16 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from bisect_torch.environments import pythons
+from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.install import Wanted, stamped, wanted
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.short_disk import disk_budget
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.index import backend_index_url, effective_options
@@ -29,10 +32,6 @@ ASSUMED_BYTES_PER_S = 25e6
 ASSUMED_S_PER_ENVIRONMENT = 15.0
 """To unpack or link, check and stamp one environment: measured 8 to 12 s on two cores."""
 
-_ENVIRONMENT_OVERHEAD_BYTES = 60_000_000
-"""Bytecode of torch and the stamp, which are each environment's own."""
-
-_RESERVE = 1.05
 _HINT_FROM_BYTES = 2_000_000_000
 
 
@@ -73,6 +72,8 @@ class EnvironmentPlan:
         minutes: Expected, on the stated ``basis``.
         hints: What the user may want to do about it.
         notes: What the user should know: several Pythons, a Python that has to be fetched.
+        budget: Of a run whose environments do not fit the disk all at once; ``download_bytes`` then counts what is
+            downloaded once for each group, ``disk_bytes`` is the largest group's.
     """
 
     environments: tuple[PlannedEnvironment, ...]
@@ -84,6 +85,7 @@ class EnvironmentPlan:
     basis: str
     hints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    budget: DiskBudget | None = None
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:
@@ -101,6 +103,7 @@ def plan_environments(
     *,
     cancel: threading.Event | None = None,
     at_most: int | None = None,
+    in_groups: bool = False,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -109,6 +112,7 @@ def plan_environments(
     Args:
         at_most: How many environments will be made at most, for a search; None for all that are missing. Sizes and
             minutes are then the share of all that so many are.
+        in_groups: The caller can do with environments that come and go, where the disk does not hold all of them.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -125,11 +129,19 @@ def plan_environments(
     missing = sum(
         1 for one in planned if one.present is None and not one.reason and one.build.kind is not BuildKind.LOCAL
     )
-    disk += missing * _ENVIRONMENT_OVERHEAD_BYTES
+    disk += missing * OWN_BYTES
     if at_most is not None and at_most < missing:
         download, disk, missing = download * at_most // missing, disk * at_most // missing, at_most
+    budget = None
+    if in_groups:
+        wheels = _wheels([(one.build.name, pins, target) for one, pins, target in found], options)
+        budget = disk_budget(wheels, disk, [one.present for one in planned if one.present], options)
+    if budget is not None:
+        groups = budget.groups(list(wheels))
+        disk = max(map(budget.bytes_of, groups))
+        download = sum(lock_size(chain(*(wheels[name] for name in group))).download_bytes for group in groups)
     free = options.store.free_bytes()
-    if missing and disk * _RESERVE > free:
+    if missing and budget is None and disk * SAFETY > free:
         raise InfrastructureError(
             f"the disk is too small: {missing} environments need {_gb(disk)},"
             f" {options.store.root} has {_gb(free)} free",
@@ -144,7 +156,8 @@ def plan_environments(
         minutes=(download / ASSUMED_BYTES_PER_S + missing * ASSUMED_S_PER_ENVIRONMENT) / 60,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
-        notes=_notes(planned, choices),
+        notes=(*_notes(planned, choices), *_budget_notes(budget, planned)),
+        budget=budget,
     )
 
 
@@ -189,19 +202,25 @@ def _sizes(
     needed: Sequence[tuple[tuple[Pin, ...], Target]], options: EnvironmentOptions
 ) -> tuple[int, int, tuple[str, ...]]:
     """Bytes to download, bytes on disk, and packages of unknown size."""
-    if not needed:
-        return 0, 0, ()
+    by_name = _wheels([(str(place), *one) for place, one in enumerate(needed)], options)
+    wheels = list(chain(*by_name.values()))
+    size = lock_size(wheels, present=_cached(wheels, options.store.uv_cache))
+    return size.download_bytes, size.unpacked_bytes, size.unknown
+
+
+def _wheels(
+    needed: Sequence[tuple[str, tuple[Pin, ...], Target | None]], options: EnvironmentOptions
+) -> dict[str, tuple[LockedWheel, ...]]:
+    """The wheels of each environment that has to be made, by the name of its build; none for the others."""
     table: dict[str, KnownWheel] = {**known_wheels(), **remembered_sizes(options.store.nightlies)}
     unknown = {
         pin.project
-        for pins, target in needed
+        for _, pins, target in needed
         for pin in pins
-        if pin.applies(target) and not any(digest in table for digest in pin.hashes)
+        if target is not None and pin.applies(target) and not any(digest in table for digest in pin.hashes)
     }
     table.update(_ask_index(sorted(unknown), options))
-    wheels: list[LockedWheel] = [locked for pins, target in needed for locked in locked_wheels(pins, target, table)]
-    size = lock_size(wheels, present=_cached(wheels, options.store.uv_cache))
-    return size.download_bytes, size.unpacked_bytes, size.unknown
+    return {name: locked_wheels(pins, target, table) if target is not None else () for name, pins, target in needed}
 
 
 def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str, KnownWheel]:
@@ -253,6 +272,17 @@ def _is_there(project: str, filename: str, there: set[tuple[str, str]]) -> bool:
 
 
 # --- words
+
+
+def _budget_notes(budget: DiskBudget | None, planned: Sequence[PlannedEnvironment]) -> tuple[str, ...]:
+    if budget is None:
+        return ()
+    missing = [one.build.name for one in planned if budget.parts[one.build.name]]
+    groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
+    numbers = " + ".join(str(len(group)) for group in groups if group)
+    turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"
+    large = budget.too_large(missing)
+    return (f"{budget.reason}: {turns}", *([f"there is no room for {', '.join(large)} even alone"] if large else []))
 
 
 def _hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:
