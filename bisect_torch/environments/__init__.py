@@ -5,7 +5,7 @@ from bisect_torch.environments.control import capability
 from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
 from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.requirements import bound_to
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
@@ -26,6 +26,7 @@ __all__ = [
     "capability",
     "changed_since",
     "clean_environment_variables",
+    "completed",
     "ensure",
     "is_installed",
     "list_environments",

@@ -6,13 +6,14 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from bisect_torch.environments import pythons
 from bisect_torch.environments.failures import NotInstallable
-from bisect_torch.environments.install import Wanted, stamped, wanted
+from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.errors import InfrastructureError
@@ -48,6 +49,7 @@ class PlannedEnvironment:
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
         trouble: What went wrong on our side while looking; :func:`ensure` tries again.
+        open: Nobody has looked for its lock beyond what is there: see :func:`completed`.
     """
 
     build: Build
@@ -58,6 +60,7 @@ class PlannedEnvironment:
     lock_hash: str | None = None
     lock: Path | None = None
     trouble: InfrastructureError | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class EnvironmentPlan:
         unknown: Packages whose size no index states; not counted.
         free_bytes: On the store's file system.
         minutes: Expected, on the stated ``basis``.
+        counted: Environments that bytes and minutes are of.
         hints: What the user may want to do about it.
         notes: What the user should know: several Pythons, a Python that has to be fetched.
     """
@@ -82,17 +86,14 @@ class EnvironmentPlan:
     free_bytes: int
     minutes: float
     basis: str
+    counted: int = 0
     hints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:
         """Those that have to be made."""
-        return tuple(
-            planned
-            for planned in self.environments
-            if planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
-        )
+        return tuple(filter(_is_missing, self.environments))
 
 
 def plan_environments(
@@ -101,6 +102,7 @@ def plan_environments(
     *,
     cancel: threading.Event | None = None,
     at_most: int | None = None,
+    now: Container[str] | None = None,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -109,6 +111,8 @@ def plan_environments(
     Args:
         at_most: How many environments will be made at most, for a search; None for all that are missing. Sizes and
             minutes are then the share of all that so many are.
+        now: Names of builds whose locks are made where they are not there: that takes seconds each, and of hundreds of
+            nightly builds a search needs few. The others are left open, and taken to be like these. None for all.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -116,22 +120,25 @@ def plan_environments(
     """
     options.store.sweep_leftovers()
     choices = pythons.choose(builds, options)
-    found = map_in_threads(lambda build: _plan_one(build, choices.get(build.name), options, cancel), builds, threads=4)
+
+    def plan_one(build: Build) -> _Found:
+        make = now is None or build.name in now
+        return _plan_one(build, choices.get(build.name), options, cancel, make=make)
+
+    found = map_in_threads(plan_one, builds, threads=4)
     planned = tuple(one for one, _, _ in found)
     troubles = [one.trouble for one in planned if one.trouble is not None]
-    if troubles and len(troubles) == len(planned):
+    looked_at = sum(not one.open for one in planned)
+    if troubles and len(troubles) == looked_at:
         raise troubles[0]
-    download, disk, unknown = _sizes([(pins, target) for _, pins, target in found if target is not None], options)
-    missing = sum(
-        1 for one in planned if one.present is None and not one.reason and one.build.kind is not BuildKind.LOCAL
-    )
-    disk += missing * _ENVIRONMENT_OVERHEAD_BYTES
-    if at_most is not None and at_most < missing:
-        download, disk, missing = download * at_most // missing, disk * at_most // missing, at_most
+    missing = sum(map(_is_missing, planned))
+    counted = missing if at_most is None else min(at_most, missing)
+    size = _sizes([(pins, target) for _, pins, target in found if target is not None], options).of(counted)
+    download, disk = size.download_bytes, size.disk_bytes + counted * _ENVIRONMENT_OVERHEAD_BYTES
     free = options.store.free_bytes()
-    if missing and disk * _RESERVE > free:
+    if counted and disk * _RESERVE > free:
         raise InfrastructureError(
-            f"the disk is too small: {missing} environments need {_gb(disk)},"
+            f"the disk is too small: {counted} environments need {_gb(disk)},"
             f" {options.store.root} has {_gb(free)} free",
             hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
         )
@@ -139,19 +146,54 @@ def plan_environments(
         environments=planned,
         download_bytes=download,
         disk_bytes=disk,
-        unknown=unknown,
+        unknown=size.unknown,
         free_bytes=free,
-        minutes=(download / ASSUMED_BYTES_PER_S + missing * ASSUMED_S_PER_ENVIRONMENT) / 60,
+        minutes=(download / ASSUMED_BYTES_PER_S + counted * ASSUMED_S_PER_ENVIRONMENT) / 60,
+        counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
         notes=_notes(planned, choices),
     )
 
 
+def completed(
+    planned: Sequence[PlannedEnvironment], options: EnvironmentOptions, *, cancel: threading.Event | None = None
+) -> tuple[PlannedEnvironment, ...]:
+    """The same, with the locks that were left open made.
+
+    Raises:
+        UsageError: A Python or an extra requirement cannot be used.
+    """
+
+    def complete(one: PlannedEnvironment) -> PlannedEnvironment:
+        if not one.open or one.request is None:
+            return one
+        return _plan_one(one.build, pythons.Choice(one.request, one.python, True), options, cancel)[0]
+
+    return tuple(map_in_threads(complete, planned, threads=4))
+
+
+def _is_missing(planned: PlannedEnvironment) -> bool:
+    return planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
+
+
+_Found = tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]
+"""The part of one build, the pins that it still needs and for which target."""
+
+
 def _plan_one(
-    build: Build, choice: pythons.Choice | None, options: EnvironmentOptions, cancel: threading.Event | None
-) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
-    """The part of one build, the pins that it still needs and for which target."""
+    build: Build,
+    choice: pythons.Choice | None,
+    options: EnvironmentOptions,
+    cancel: threading.Event | None,
+    *,
+    make: bool = True,
+) -> _Found:
+    """The part of one build.
+
+    Args:
+        make: Make the lock where it is not there; else leave it open.
+    """
     if build.kind is BuildKind.LOCAL:
         return PlannedEnvironment(build, None, None), (), None
     if choice is None:
@@ -164,16 +206,21 @@ def _plan_one(
             path = committed_lock(build, options)
             pins = parse_lock(path.read_text(encoding="utf-8")) if path is not None else ()
             return PlannedEnvironment(build, choice.minor, choice.request), pins, Target(str(choice.minor))
-        want = wanted(build, options, choice.request, cancel=cancel)
+        if make:
+            want: Wanted | None = wanted(build, options, choice.request, cancel=cancel)
+        else:
+            want = wanted_if_locked(build, options, choice.request)
     except NotInstallable as error:
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
     except InfrastructureError as error:
         # One build's failure never stops the others.
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
+    if want is None:
+        return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
     return _look(want, choice)
 
 
-def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
+def _look(want: Wanted, choice: pythons.Choice) -> _Found:
     minor = want.interpreter.minor
     present = stamped(want)
     planned = PlannedEnvironment(
@@ -185,12 +232,39 @@ def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tup
 # --- sizes
 
 
-def _sizes(
-    needed: Sequence[tuple[tuple[Pin, ...], Target]], options: EnvironmentOptions
-) -> tuple[int, int, tuple[str, ...]]:
-    """Bytes to download, bytes on disk, and packages of unknown size."""
+@dataclass(frozen=True)
+class _Sizes:
+    """Of the environments whose locks are known.
+
+    Args:
+        environments: Their number.
+        download_bytes: Each wheel counted once.
+        disk_bytes: Without what is each environment's own.
+        one_more: Download and disk of what none of the others has in the last of them: of the newest build.
+        unknown: Packages of unknown size.
+    """
+
+    environments: int = 0
+    download_bytes: int = 0
+    disk_bytes: int = 0
+    one_more: tuple[int, int] = (0, 0)
+    unknown: tuple[str, ...] = ()
+
+    def of(self, environments: int) -> _Sizes:
+        """Of another number of such environments: fewer are a share of these, more add what one more adds."""
+        more = environments - self.environments
+        if more >= 0:
+            download = self.download_bytes + more * self.one_more[0]
+            disk = self.disk_bytes + more * self.one_more[1]
+        else:
+            download = self.download_bytes * environments // self.environments
+            disk = self.disk_bytes * environments // self.environments
+        return replace(self, environments=environments, download_bytes=download, disk_bytes=disk)
+
+
+def _sizes(needed: Sequence[tuple[tuple[Pin, ...], Target]], options: EnvironmentOptions) -> _Sizes:
     if not needed:
-        return 0, 0, ()
+        return _Sizes()
     table: dict[str, KnownWheel] = {**known_wheels(), **remembered_sizes(options.store.nightlies)}
     unknown = {
         pin.project
@@ -199,9 +273,16 @@ def _sizes(
         if pin.applies(target) and not any(digest in table for digest in pin.hashes)
     }
     table.update(_ask_index(sorted(unknown), options))
-    wheels: list[LockedWheel] = [locked for pins, target in needed for locked in locked_wheels(pins, target, table)]
-    size = lock_size(wheels, present=_cached(wheels, options.store.uv_cache))
-    return size.download_bytes, size.unpacked_bytes, size.unknown
+    wheels: list[list[LockedWheel]] = [list(locked_wheels(pins, target, table)) for pins, target in needed]
+    cached = _cached(list(chain(*wheels)), options.store.uv_cache)
+    size, without = (lock_size(list(chain(*some)), present=cached) for some in (wheels, wheels[:-1]))
+    return _Sizes(
+        environments=len(needed),
+        download_bytes=size.download_bytes,
+        disk_bytes=size.unpacked_bytes,
+        one_more=(size.download_bytes - without.download_bytes, size.unpacked_bytes - without.unpacked_bytes),
+        unknown=size.unknown,
+    )
 
 
 def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str, KnownWheel]:
