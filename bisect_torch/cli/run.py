@@ -15,6 +15,7 @@ from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
+    from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.interruption import Interruption
@@ -187,7 +188,7 @@ def build_request(
     *,
     choice: Selection | None = None,
     discovered: tuple[Discovered, ...] | None = None,
-    at_most: Callable[[int], int] | None = None,
+    scope: Callable[[tuple[Build, ...]], Scope] | None = None,
     in_groups: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
@@ -195,7 +196,7 @@ def build_request(
     Args:
         choice: Which builds, instead of what the options say.
         discovered: What is run, instead of what the line names.
-        at_most: Number of builds to number of environments that will be made at most; all when None.
+        scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
 
     Raises:
@@ -227,8 +228,13 @@ def build_request(
         cache_dir=options.store.index_cache,
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
-        note=lambda text: print(f"note: {text}", file=sys.stderr),
+        note=_note,
+        ask_facts=scope is None,
     )
+    at_most = first = None
+    if scope is not None:
+        part = scope(builds)
+        builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
     builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
     return RunRequest(
         builds=builds,
@@ -236,9 +242,7 @@ def build_request(
         discovered=discovered,
         environment_options=options,
         plan=_with_notes(
-            environments.plan_environments(
-                builds, options, at_most=at_most and at_most(len(builds)), in_groups=in_groups
-            ),
+            environments.plan_environments(builds, options, at_most=at_most, now=first, in_groups=in_groups),
             args,
             projects,
         ),
@@ -261,6 +265,20 @@ def build_request(
         command_line=tuple(sys.argv[1:]),
         source=source,
     )
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, ...]:
+    """The builds of a search; of the first ones the commit and size that must be asked for."""
+    from bisect_torch.releases.nightly_ledger import NightlyLedger
+    from bisect_torch.releases.unreleased import with_facts
+
+    first = [build for build in scope.builds if build.name in scope.first]
+    known = {build.name: build for build in with_facts(first, NightlyLedger(ledger), python=minor, note=_note)}
+    return tuple(known.get(build.name, build) for build in scope.builds)
 
 
 def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:

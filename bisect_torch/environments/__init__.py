@@ -6,7 +6,7 @@ from bisect_torch.environments.disk import DiskBudget
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
 from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
 from bisect_torch.environments.requirements import bound_to
@@ -34,6 +34,7 @@ __all__ = [
     "changed_since",
     "clean_cache",
     "clean_environment_variables",
+    "completed",
     "ensure",
     "files_of",
     "is_installed",

@@ -14,7 +14,7 @@ from typing import Any
 from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments import control, pythons, stamp
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, left_the_index
-from bisect_torch.environments.locking import Lock, hashed_part, lock_for
+from bisect_torch.environments.locking import Lock, hashed_part, known_lock, lock_for
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.progress import DownloadMeter
 from bisect_torch.environments.pythons import Interpreter
@@ -57,7 +57,23 @@ def wanted(build: Build, options: EnvironmentOptions, request: str, *, cancel: t
     """
     interpreter = pythons.resolve(request, options, cancel=cancel)
     pythons.check_fit(build, interpreter.minor)
-    lock = lock_for(build, interpreter, options, cancel=cancel)
+    return _wanted(build, options, interpreter, lock_for(build, interpreter, options, cancel=cancel))
+
+
+def wanted_if_locked(build: Build, options: EnvironmentOptions, request: str) -> Wanted | None:
+    """The same where the lock is there already; None where it would have to be made.
+
+    Raises:
+        NotInstallable: No wheel for this Python, or a build that has left its index.
+        UsageError: The Python is not there and cannot be fetched.
+    """
+    interpreter = pythons.resolve(request, options)
+    pythons.check_fit(build, interpreter.minor)
+    lock = known_lock(build, interpreter, options)
+    return None if lock is None else _wanted(build, options, interpreter, lock)
+
+
+def _wanted(build: Build, options: EnvironmentOptions, interpreter: Interpreter, lock: Lock) -> Wanted:
     backend = options.backend_of(build)
     key = "\n".join([build.version, interpreter.version, str(interpreter.base), backend, lock.hash])
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
