@@ -26,7 +26,6 @@ from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.pages import IndexFile, shown_url
 from bisect_torch.releases.patience import patiently
 
-
 _NO_ANSWER = (
     requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError, TypeError,
     AttributeError, RecursionError,

@@ -18,6 +18,7 @@ from bisect_torch import own_digest
 from bisect_torch.analysis import judge
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation, Outcome
+from bisect_torch.results import checks
 from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
 
 _PREFIX = "bisect_torch."
@@ -27,7 +28,6 @@ _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
 _DIGEST = _PREFIX + "digest"
-_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
         content = path.read_bytes()
     except OSError as error:
         raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
-    if own_digest.fits(content) is False:
+    own = own_digest.fits(content)
+    if own is False:
         raise UsageError(
             f"{path} is damaged, or another program wrote it again: it does not fit its digest",
             hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
@@ -76,42 +77,15 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            return _typed(path, file.read(columns=[name for name in STORED if name in present])), metadata
+            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present]))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
         raise UsageError(
             f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
         ) from error
-
-
-def _typed(path: Path, table: pa.Table) -> pa.Table:
-    """The table with the types that this version writes; other programs write text and whole numbers in other widths.
-
-    Raises:
-        UsageError: A column holds something else, or nothing where there must be something.
-    """
-    for place, field in enumerate(table.schema):
-        wanted = arrow_type(field.name)
-        if field.type != wanted:
-            same_kind = any(
-                of(field.type) and of(wanted) for of in (_is_text, pa.types.is_integer, pa.types.is_floating)
-            )
-            if not same_kind and not pa.types.is_null(field.type):
-                raise UsageError(
-                    f"{path} is not a results file of bisect-torch: the column {field.name!r} holds {field.type}, "
-                    f"not {wanted}"
-                )
-            table = table.set_column(place, field.name, table.column(place).cast(wanted))
-        if field.name in REQUIRED and table.column(place).null_count:
-            raise UsageError(f"{path} is not a results file of bisect-torch: {field.name!r} is missing in a row")
-    for outcome in table.column("outcome").unique().to_pylist():
-        if outcome not in _OUTCOMES:
-            raise UsageError(f"{path} is not a results file of bisect-torch: the outcome {outcome!r} is unknown")
-    return table
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    if not own:
+        checks.json_columns(path, table)
+    return table, metadata
 
 
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -132,10 +106,10 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
         locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
         for run in runs:
-            check_run(run)
+            checks.run(run)
         for texts in (locks, sources):
             for item in texts.items():
-                check_text(item)
+                checks.text(item)
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UsageError(
             f"{path} has metadata that cannot be read", hint="it is damaged: name another results file"
@@ -273,44 +247,10 @@ def known_fields(values: Mapping[str, object]) -> Observation:
     """
     known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
     for name, value in known.items():
-        if not _holds(name, value):
+        if not checks.holds(name, value):
             raise ValueError(f"{name} is {value!r:.40}")
     Outcome(known["outcome"])
     return Observation(**known)
-
-
-def _holds(name: str, value: object) -> bool:
-    """Whether a value from JSON is one that a column can hold."""
-    if value is None:
-        return name in DEFAULTS and DEFAULTS[name] is None
-    kind = arrow_type(name)
-    if pa.types.is_floating(kind):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if pa.types.is_integer(kind):
-        return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < kind.bit_width
-    return isinstance(value, bool if pa.types.is_boolean(kind) else str)
-
-
-def check_run(manifest: object) -> Mapping[str, object]:
-    """The manifest of a run.
-
-    Raises:
-        ValueError: It is no manifest of a run.
-    """
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("run_id"), str):
-        raise ValueError("no manifest of a run")
-    return manifest
-
-
-def check_text(pair: object) -> tuple[str, str]:
-    """A hash with its text.
-
-    Raises:
-        ValueError: It is no hash with its text.
-    """
-    if not isinstance(pair, list | tuple) or [type(part) for part in pair] != [str, str]:
-        raise ValueError("no hash with its text")
-    return pair[0], pair[1]
 
 
 def merge_runs(

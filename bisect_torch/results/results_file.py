@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
+from bisect_torch.results import checks
 from bisect_torch.results.journal import Journal, JournalContent, encode
 from bisect_torch.results.parquet import (
     Metadata,
-    check_run,
-    check_text,
     known_fields,
     observations_of,
     read_table,
@@ -231,9 +230,9 @@ def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Me
             if kind == "observation":
                 observations.append(known_fields(value))
             elif kind == "run":
-                runs.append(check_run(value))
+                runs.append(checks.run(value))
             else:
-                digest, text = check_text(value)
+                digest, text = checks.text(value)
                 texts[kind][digest] = text
         except (KeyError, ValueError, TypeError, AttributeError):
             strange.append(record)

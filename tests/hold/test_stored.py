@@ -250,6 +250,7 @@ FOREIGN: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "text in the place of a number": (_other_type("rel_error", pa.string(), "x"), "'rel_error' holds string"),
     "nothing where something must be": (_other_type("outcome", pa.string(), None), "'outcome' is missing"),
     "an unknown outcome": (_other_type("outcome", pa.string(), "perhaps"), "outcome 'perhaps' is unknown"),
+    "what is no JSON": (_other_type("local_modules", pa.string(), "{"), "'local_modules' holds what is no JSON"),
     "a missing column": (lambda table: table.drop_columns(["key"]), "no column 'key'"),
     "a newer schema": (_metadata("schema_version", "99"), "schema version 99"),
     "a schema that is no number": (_metadata("schema_version", "new"), "no number"),
