@@ -250,7 +250,6 @@ FOREIGN: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "text in the place of a number": (_other_type("rel_error", pa.string(), "x"), "'rel_error' holds string"),
     "nothing where something must be": (_other_type("outcome", pa.string(), None), "'outcome' is missing"),
     "an unknown outcome": (_other_type("outcome", pa.string(), "perhaps"), "outcome 'perhaps' is unknown"),
-    "what is no JSON": (_other_type("local_modules", pa.string(), "{"), "'local_modules' holds what is no JSON"),
     "a missing column": (lambda table: table.drop_columns(["key"]), "no column 'key'"),
     "a newer schema": (_metadata("schema_version", "99"), "schema version 99"),
     "a schema that is no number": (_metadata("schema_version", "new"), "no number"),
@@ -360,7 +359,12 @@ def _stamp(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 def _ledger(folder: Path) -> tuple[Path, Callable[[], object]]:
     ledger = NightlyLedger(folder / "ledger.json")
-    ledger.add([SeenWheel("nightly/cpu", f"torch-2.{n}.whl", "u", "s", 5, "2026-11-28", None, "x") for n in range(2)])
+    ledger.add(
+        [
+            SeenWheel("nightly/cpu", f"torch-2.{n}-py3-none-any.whl", "u", "s", 5, "2026-11-28", None, "x")
+            for n in range(2)
+        ]
+    )
     return folder / "ledger.json", ledger.wheels
 
 
