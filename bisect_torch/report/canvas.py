@@ -23,7 +23,7 @@ _PIXELS_PER_INCH = 96  # of CSS
 _POINTS_PER_PIXEL = 72 / _PIXELS_PER_INCH
 _FAMILY = ("DejaVu Sans", "sans-serif")
 """The first comes with matplotlib, so that a PNG is the same everywhere; the second is for viewers of an SVG."""
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],  # from one as wide to narrower ones
     "text.parse_math": False,  # a name with two dollar signs is no formula
     "svg.fonttype": "none",  # words stay words: they can be searched and read aloud
