@@ -93,7 +93,7 @@ def _verdicts(comparison: Comparison) -> Iterator[tuple[str, str]]:
         cells = comparison.of(relation)
         if cells:
             yield f"{plural(len(cells), 'cell')} of {len(judged):,} {_differ(cells)} in {what}:", "bold red"
-            yield from _groups(cells, by_signature=True)
+            yield from _groups(comparison, cells, by_signature=True)
     if message := [each for each in comparison.cells if each.other_message]:
         yield f"{plural(len(message), 'cell')} with the same signature {_differ(message)} in message or frame.", ""
 
@@ -109,7 +109,7 @@ def _values(comparison: Comparison) -> Iterator[tuple[str, str]]:
     cells = comparison.of(Relation.BITS, Relation.ERROR)
     if cells:
         yield f"{plural(len(cells), 'cell')} with the same signature {_differ(cells)} in bits:", "yellow"
-        yield from _groups(cells, by_signature=False)
+        yield from _groups(comparison, cells, by_signature=False)
     cells = comparison.of(Relation.ERROR)
     if cells:
         yield (
@@ -128,7 +128,7 @@ def _differ(cells: Sequence[Compared]) -> str:
     return "differs" if len(cells) == 1 else "differ"
 
 
-def _groups(cells: Iterable[Compared], *, by_signature: bool) -> Iterator[tuple[str, str]]:
+def _groups(comparison: Comparison, cells: Iterable[Compared], *, by_signature: bool) -> Iterator[tuple[str, str]]:
     """One line for all cells of a case that differ in the same way, with where and how."""
     groups: dict[tuple[str, str, str], list[Compared]] = {}
     for each in cells:
@@ -136,10 +136,16 @@ def _groups(cells: Iterable[Compared], *, by_signature: bool) -> Iterator[tuple[
         groups.setdefault((each.row[0], each.row[1].partition("[")[0], what), []).append(each)
     for (_, case, what), group in list(groups.items())[:MOST_GROUPS]:
         name = _row_words(case, list(dict.fromkeys(each.row[1] for each in group)))
-        builds = listed([clean(each) for each in dict.fromkeys(each.builds[0] for each in group)], most=6)
         told = what or _worst_ratio(group)
-        yield f"  {name} on {builds}{': ' if told else ''}{told}", ""
+        yield f"  {name} on {_builds(comparison, group)}{': ' if told else ''}{told}", ""
     yield from _more(len(groups) - MOST_GROUPS, "line")
+
+
+def _builds(comparison: Comparison, group: Iterable[Compared]) -> str:
+    there = {each.builds[0] for each in group}
+    if len(there) == len(comparison.builds) > 2:
+        return f"all {len(there)} builds"
+    return listed([clean(name) for name in comparison.builds if name in there], most=6)
 
 
 def _more(number: int, noun: str) -> Iterator[tuple[str, str]]:

@@ -61,8 +61,6 @@ def _host(run: Mapping[str, object]) -> Mapping[str, Any]:
 
 
 def _value(field: str, value: object) -> str:
-    if field == "threads" and value is None:
-        return "torch's choice"
     if field == "memory_bytes" and isinstance(value, int):
         return bytes_words(value)
     return "" if value is None else str(value)

@@ -92,7 +92,7 @@ def test_the_comparison_says_what_differs_and_what_is_equal(folder: Path, capsys
         "What else differs:\n"
         "  cores: 2 in A, 64 in B\n"
         "Environments of which one is not known: 2.9.1.\n"
-        "The same in both: day 2026-11-30, threads torch's choice, CPU AMD EPYC, memory 8.0 GB, kernel 6.1, libc "
+        "The same in both: day 2026-11-30, CPU AMD EPYC, memory 8.0 GB, kernel 6.1, libc "
         "glibc 2.36,\n"
         "  bisect-torch 0.1.0.\n"
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from itertools import pairwise
@@ -48,12 +50,33 @@ def words(text: str) -> list[tuple[float, float, str]]:
     return [(float(each.get("x", 0)), float(each.get("y", 0)), each.text or "") for each in root.iter(f"{SVG}text")]
 
 
+def fills(text: str) -> list[str]:
+    """Colours of the boxes, in the order of drawing."""
+    return re.findall(r'<path d="[^"]*" (?:clip-path="[^"]*" )?style="fill: (#[0-9a-f]{6})', text)
+
+
 def lines(text: str) -> list[list[str]]:
     """The texts that stand on one line, from left to right."""
     rows: dict[float, list[tuple[float, str]]] = {}
     for x, y, word in words(text):
         rows.setdefault(round(y), []).append((x, word))
     return [[word for _, word in sorted(row)] for _, row in sorted(rows.items())]
+
+
+def test_the_picture_of_the_real_matrix_is_as_it_was_looked_at():
+    """The kept drawing was opened in a browser. Its words, where they stand and the colours of its boxes are compared,
+    not its bytes, which other versions of matplotlib write otherwise. ``BISECT_TORCH_UPDATE_SNAPSHOTS=1`` writes anew.
+    """
+    drawn = picture.svg(kept("real_cases_matrix.parquet"))
+    page = DATA / "real_cases_matrix.svg"
+    if os.environ.get("BISECT_TORCH_UPDATE_SNAPSHOTS"):
+        page.write_text(drawn)
+    looked_at = page.read_text()
+
+    assert [(round(x), round(y), word) for x, y, word in words(drawn)] == [
+        (round(x), round(y), word) for x, y, word in words(looked_at)
+    ]
+    assert fills(drawn) == fills(looked_at)
 
 
 def test_the_real_matrix_has_its_versions_letters_and_legend():
