@@ -80,14 +80,14 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     return float(text_to_path.get_text_width_height_descent(text, _font(size, bold), ismath=False)[0])
 
 
-def ellipsised(text: str, size: float, room: float) -> str:
+def ellipsised(text: str, size: float, room: float, *, bold: bool = False) -> str:
     """The text, without as much of its middle as it takes to fit into ``room`` pixels."""
-    if width(text, size) <= room:
+    if width(text, size, bold=bold) <= room:
         return text
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         kept = (fits + too_long) // 2
-        if width(_without_middle(text, kept), size) <= room:
+        if width(_without_middle(text, kept), size, bold=bold) <= room:
             fits = kept
         else:
             too_long = kept

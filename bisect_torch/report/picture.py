@@ -81,8 +81,10 @@ def _draw(findings: Findings) -> _Drawing:
     label = _label_width(labelled, len(findings.builds))
     shapes: list[Shape] = []
     y = _MARGIN
-    for part in _parts(len(findings.builds), label):
-        y = _block(shapes, labelled, findings.build_names, part, label, y) + _ROW / 2
+    parts = _parts(len(findings.builds), label)
+    column = min(_WIDEST, (WIDTH - 2 * _MARGIN - label) / max(map(len, parts), default=1))
+    for part in parts:
+        y = _block(shapes, labelled, findings.build_names, part, (label, column), y) + _ROW / 2
     y = _legend(shapes, legend(mark for row in rows for mark in row.marks), y)
     for text in _notes(findings, rows, left_out):
         y += 16
@@ -118,30 +120,37 @@ def _indent(row: Labelled) -> float:
 
 
 def _parts(builds: int, label: float) -> list[range]:
-    """Which builds stand side by side."""
+    """Which builds stand side by side: as many in each block, where they do not fit into one."""
     most = int((WIDTH - 2 * _MARGIN - label) // _NARROWEST)
-    return [range(start, min(start + most, builds)) for start in range(0, builds, most)]
+    size = -(-builds // -(-builds // most)) if builds else 1
+    return [range(start, min(start + size, builds)) for start in range(0, builds, size)]
 
 
 def _block(
-    shapes: list[Shape], labelled: Sequence[Labelled], builds: Sequence[str], part: range, label: float, y: float
+    shapes: list[Shape],
+    labelled: Sequence[Labelled],
+    builds: Sequence[str],
+    part: range,
+    widths: tuple[float, float],
+    y: float,
 ) -> float:
-    """Heads and rows of some builds; gives where they end."""
+    """Heads and rows of some builds, with these widths of labels and columns; gives where they end."""
+    label, column = widths
     left = _MARGIN + label
-    column = min(_WIDEST, (WIDTH - _MARGIN - left) / len(part))
     tag = tags(builds)
     names = [shown(tag.get(builds[place], builds[place])) for place in part]
-    widths = [width(name, _HEAD) for name in names]
-    upright = max(widths) + 3 > column
-    y += max(widths) if upright else _HEAD
+    widest = max(width(name, _HEAD) for name in names)
+    upright = widest + 3 > column
+    y += widest if upright else _HEAD
     for place, name in enumerate(names):
         middle = left + (place + 0.5) * column
         shapes.append(Words(middle, y, name, _HEAD, centred=True, upright=upright))
     y += 6
     for row in labelled:
         room = (label if row.marks else WIDTH - 2 * _MARGIN) - _indent(row) - 6
-        text = ellipsised(row.label.strip(), _LABEL, room)
-        shapes.append(Words(_MARGIN + _indent(row), y + 15, text, _LABEL, bold=row.marks is None))
+        heading = row.marks is None
+        text = ellipsised(row.label.strip(), _LABEL, room, bold=heading)
+        shapes.append(Words(_MARGIN + _indent(row), y + 15, text, _LABEL, bold=heading))
         for place, index in enumerate(part if row.marks else ()):
             shapes.extend(_cell((row.marks or ())[index], left + place * column, y, column))
         y += _ROW
