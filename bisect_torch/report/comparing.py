@@ -103,7 +103,7 @@ def _values(comparison: Comparison) -> Iterator[tuple[str, str]]:
     equal = [each for each in valued if each.bits]
     if valued:
         wrong = wrong_among(equal)
-        included = f", {plural(wrong, 'wrong value')} included" if wrong else ""
+        included = f", {plural(wrong, 'wrong one')} included" if wrong else ""
         head = f"{len(equal):,} of {plural(len(valued), 'result')} {'is' if len(equal) == 1 else 'are'}"
         yield f"{head} equal to the bit{included}.", "bold green" if len(equal) == len(valued) else "bold"
     cells = comparison.of(Relation.BITS, Relation.ERROR)
@@ -113,7 +113,7 @@ def _values(comparison: Comparison) -> Iterator[tuple[str, str]]:
     cells = comparison.of(Relation.ERROR)
     if cells:
         yield (
-            f"in {len(cells):,} of these one error is more than {comparison.factor:g} times the other:",
+            f"in {len(cells):,} of these one largest error is more than {comparison.factor:g} times the other:",
             "bold yellow",
         )
         cells.sort(key=lambda each: -(each.ratio or 0.0))
@@ -121,7 +121,14 @@ def _values(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield f"  {clean(each.row[1])} on {clean(each.builds[0])}: {_errors(each)}", ""
         yield from _more(len(cells) - MOST_GROUPS, "cell")
     elif any(each.ratio is not None for each in comparison.of(Relation.BITS)):
-        yield f"in none of these is one error more than {comparison.factor:g} times the other.", ""
+        yield f"in none of these is one largest error more than {comparison.factor:g} times the other.", ""
+    yield from _unknown_errors(comparison)
+
+
+def _unknown_errors(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    cells = [each for each in comparison.of(Relation.BITS) if each.ratio is None]
+    if cells:
+        yield f"in {len(cells):,} of these the largest errors are not known, or of different checks of the case.", ""
 
 
 def _differ(cells: Sequence[Compared]) -> str:
@@ -162,15 +169,20 @@ def _said(point: Point) -> str:
 
 
 def _worst_ratio(group: Sequence[Compared]) -> str:
-    ratios = [each.ratio for each in group if each.ratio is not None]
-    if not ratios:
+    """How far the largest errors of either side lie apart at most."""
+    known = [(each.errors, each.ratio) for each in group if each.errors is not None and each.ratio is not None]
+    if not known:
         return ""
-    worst = max(ratios)
-    if worst == 1.0:
-        return "the same error"
-    if math.isinf(worst):
-        return "errors differ without bound"
-    return f"errors differ by a factor of {'up to ' if len(group) > 1 else ''}{worst:.3g}"
+    worst = max(ratio for _, ratio in known)
+    if all(one == other for (one, other), _ in known):
+        words = "the same largest error"
+    elif worst == 1.0:
+        words = "largest errors within one rounding"
+    elif math.isinf(worst):
+        words = "largest errors differ without bound"
+    else:
+        words = f"largest errors differ by a factor of {'up to ' if len(group) > 1 else ''}{worst:.3g}"
+    return words if len(known) == len(group) else f"{words} (known of {len(known)} of {len(group)} cells)"
 
 
 def _errors(each: Compared) -> str:

@@ -102,6 +102,15 @@ def test_errors_below_the_unit_roundoff_are_as_good_as_one_another(first, second
     assert cell.relation is (Relation.ERROR if ratio > 10 else Relation.BITS)
 
 
+@pytest.mark.parametrize("other", [{"dtype": "float64"}, {"check_path": "[1]"}, {"elements": 7}])
+def test_errors_of_different_checks_are_not_compared(other):
+    """An observation has the numbers of its worst check; with one thread that may be another than with two."""
+    first = observe("ok", **VALUE)
+    second = observe("ok", **{**VALUE, "digest": "d2", "rel_error": 0.5, **other})
+    (cell,) = compared([first], [second]).cells
+    assert (cell.relation, cell.errors, cell.ratio) == (Relation.BITS, None, None)
+
+
 def test_the_factor_is_the_users():
     first, second = observe("ok", **VALUE), observe("ok", **{**VALUE, "digest": "d2", "rel_error": 1e-6})
     assert only(first, second, factor=20.0) is Relation.BITS

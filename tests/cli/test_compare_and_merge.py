@@ -19,6 +19,7 @@ from bisect_torch.cli.main import main
 from bisect_torch.model import Observation
 from bisect_torch.results import ResultsFile
 from tests.analysis.made import observe
+from tests.report.histories import environment
 from tests.results.written import HOST, write
 
 DATA = Path(__file__).parent.parent / "data"
@@ -81,20 +82,19 @@ def test_the_comparison_says_what_differs_and_what_is_equal(folder: Path, capsys
         "  breaks on 2.9.1: ok in A, crash:SIGSEGV in B\n"
         "1 cell of 6 differs in signature, not in verdict:\n"
         "  raises on 2.9.1: error:RuntimeError in A, error:IndexError in B\n"
-        "2 of 4 results are equal to the bit, 1 wrong value included.\n"
+        "2 of 4 results are equal to the bit, 1 wrong one included.\n"
         "2 cells with the same signature differ in bits:\n"
-        "  bits on 2.9.1: errors differ by a factor of 2\n"
-        "  worse on 2.9.1: errors differ by a factor of 30\n"
-        "in 1 of these one error is more than 10 times the other:\n"
+        "  bits on 2.9.1: largest errors differ by a factor of 2\n"
+        "  worse on 2.9.1: largest errors differ by a factor of 30\n"
+        "in 1 of these one largest error is more than 10 times the other:\n"
         "  worse on 2.9.1: 1e-07 in A, 3e-06 in B\n"
         "1 cell not judged on one side or both, and not compared: 1 skip in both.\n"
         "\n"
         "What else differs:\n"
         "  cores: 2 in A, 64 in B\n"
         "Environments of which one is not known: 2.9.1.\n"
-        "The same in both: day 2026-11-30, CPU AMD EPYC, memory 8.0 GB, kernel 6.1, libc "
-        "glibc 2.36,\n"
-        "  bisect-torch 0.1.0.\n"
+        "The same in both: day 2026-11-30, CPU AMD EPYC, memory 8.0 GB, kernel 6.1, libc glibc 2.36, "
+        "bisect-torch 0.1.0.\n"
     )
 
 
@@ -121,7 +121,28 @@ def test_files_that_agree_in_everything_end_with_0(folder: Path, capsys: pytest.
     assert main(["compare", "a.parquet", "b.parquet"]) == 0
     out = capsys.readouterr().out
     assert "Verdict and signature are the same in all 2 cells that were judged on both sides." in out
-    assert "2 of 2 results are equal to the bit, 1 wrong value included." in out
+    assert "2 of 2 results are equal to the bit, 1 wrong one included." in out
+
+
+def test_other_dependencies_of_the_same_builds_are_told_once_for_all_of_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builds = ("2.8.0", "2.9.1", "2.14.0")
+    for name, numpy, run in (("a", "2.3.4", "run"), ("b", "2.4.1", "other")):
+        described = [
+            {**environment(each, numpy=numpy).describe(), "build": each, "lock_hash": f"{name} {each}"}
+            for each in builds
+        ]
+        seen_there = [
+            dataclasses.replace(seen("ok", "bmm", each, lock_hash=f"{name} {each}", **VALUE), run_id=run)
+            for each in builds
+        ]
+        write(folder / f"{name}.parquet", seen_there, environments=described)
+
+    assert main(["compare", "a.parquet", "b.parquet"]) == 0
+    out = capsys.readouterr().out
+    assert "What else differs:\n  environment of 2.8.0, 2.9.1 and 2.14.0: numpy 2.3.4 → 2.4.1\n" in out
+    assert "environments." not in out
 
 
 def test_names_that_would_act_on_a_terminal_do_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
