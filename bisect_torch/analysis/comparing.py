@@ -15,8 +15,8 @@ from bisect_torch.numerics.tolerance import kind, unit_roundoff
 
 FACTOR = 10.0
 """Ratio of two errors from which they are said to differ. Another order of the same roundings changes the largest error
-by a small factor: measured on 68 instances of the shipped cases, at most 2.1 between one thread and two. A tenfold error
-is a digit lost."""
+by a small factor: measured on 68 instances of the shipped cases, at most 2.1 between one thread and two. A tenfold
+error is a digit lost."""
 
 Pairs = tuple[tuple[str, str], ...]
 
