@@ -108,7 +108,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         return 0
     _take_over(args, earlier.conditions)
     _choose_build(args)
-    request = narrowed(build_request(args, discovered=plan.discovered), plan)
+    request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     rows = compare(plan, request, result)
