@@ -80,7 +80,8 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _compared(args: argparse.Namespace, first: ResultsFile, second: ResultsFile) -> Comparison:
-    from bisect_torch.analysis.comparing import FACTOR, Side, compare, devices_of
+    from bisect_torch.analysis.comparing import FACTOR, Side, compare
+    from bisect_torch.analysis.matching import devices_of
     from bisect_torch.errors import UsageError
     from bisect_torch.results.recalled import recalled_builds, recalled_environments
 

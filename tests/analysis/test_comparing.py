@@ -12,9 +12,9 @@ from bisect_torch.analysis.comparing import (
     Relation,
     Side,
     compare,
-    device_pairs,
     wrong_among,
 )
+from bisect_torch.analysis.matching import device_pairs
 from bisect_torch.model import Observation
 from tests.analysis.made import observe
 
