@@ -31,6 +31,8 @@ COMMANDS: tuple[Command, ...] = (
     ("watch", "bisect_torch.cli.watch", "run a file again on every save, on workers that stay warm", False),
     ("new", "bisect_torch.cli.new", "a script or case file from the text of a bug report", False),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),
+    ("compare", "bisect_torch.cli.compare", "two machines, devices or days: what differs, what is equal", False),
+    ("merge", "bisect_torch.cli.merge", "one results file from several", False),
     ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),

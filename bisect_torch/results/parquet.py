@@ -216,8 +216,11 @@ def known_fields(values: Mapping[str, object]) -> Observation:
 def merge_runs(
     first: Iterable[Mapping[str, object]], then: Iterable[Mapping[str, object]]
 ) -> tuple[Mapping[str, object], ...]:
-    """Manifests by run, in the order of their first mention; the last one of a run counts."""
+    """Manifests by run, oldest run first. The last one of a run counts, but none that says that it ended gives way to
+    one that does not: files may be merged in any order."""
     by_run: dict[object, Mapping[str, object]] = {}
     for manifest in (*first, *then):
-        by_run[manifest.get("run_id")] = manifest
-    return tuple(by_run.values())
+        known = by_run.get(manifest.get("run_id"))
+        if known is None or manifest.get("ended_at") is not None or known.get("ended_at") is None:
+            by_run[manifest.get("run_id")] = manifest
+    return tuple(sorted(by_run.values(), key=lambda manifest: str(manifest.get("started_at") or "")))

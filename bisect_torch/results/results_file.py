@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +80,26 @@ class ResultsFile:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
 
     def _remember(self, observation: Observation) -> None:
-        self._added[_identity(observation)] = observation
+        self._added[identity(observation)] = observation
         if self._by_key is not None:
-            self._by_key[observation.key][_identity(observation)] = observation
+            self._by_key[observation.key][identity(observation)] = observation
 
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
         if self._by_key is None:
             self._by_key = defaultdict(dict)
             for observation in self.observations():
-                self._by_key[observation.key][_identity(observation)] = observation
+                self._by_key[observation.key][identity(observation)] = observation
         return list(self._by_key[key].values()) if key in self._by_key else []
 
     def observations(self) -> list[Observation]:
         """All of them, in the order in which they were recorded."""
         return _merged(self._table, self._added)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Runs, locks and sources together."""
+        return self._metadata
 
     @property
     def runs(self) -> tuple[Mapping[str, object], ...]:
@@ -148,6 +153,15 @@ class ResultsFile:
         self._remember(observation)
         self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
 
+    def take_over(self, observations: Iterable[Observation], metadata: Metadata) -> None:
+        """Hold what other files have; it is on the disk once :meth:`finish` has written the file, and not before.
+
+        Where this file has another record of the same observation, the one that is taken over stands for it.
+        """
+        for observation in observations:
+            self._remember(observation)
+        self._metadata = self._metadata.with_more(metadata)
+
     def finish(self, manifest: Mapping[str, object] | None = None) -> None:
         """Write everything into the Parquet file, whole, and remove the journal.
 
@@ -170,7 +184,7 @@ class ResultsFile:
         content = self._journal.read()
         table, metadata = read_table(self.path) if self.path.exists() else (self._table, self._metadata)
         found, recorded = _records(self.path, content)
-        added = {_identity(o): o for o in found} | self._added
+        added = {identity(o): o for o in found} | self._added
         metadata = metadata.with_more(recorded).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (manifest,)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
@@ -192,7 +206,8 @@ class ResultsFile:
         self.close()
 
 
-def _identity(observation: Observation) -> Identity:
+def identity(observation: Observation) -> Identity:
+    """What makes a record the same observation as another."""
     return observation.key, observation.repeat, observation.run_id
 
 
@@ -204,7 +219,7 @@ def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> li
     stored = [] if table is None else observations_of(table)
     if not added:
         return stored
-    merged = {_identity(o): o for o in stored}
+    merged = {identity(o): o for o in stored}
     merged.update(added)
     return list(merged.values())
 
@@ -234,10 +249,11 @@ def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Me
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
-    hint = "name another file for the results"
+    hint = "name a results file" if must_exist else "name another file for the results"
     for each in (path, journal):
         if each.exists() and not each.is_file():
-            raise UsageError(f"{each} is no file, so no results can be kept there", hint=hint)
+            what = "there are no results in it" if must_exist else "no results can be kept there"
+            raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:
