@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 from bisect_torch.model import Build, Environment, Point, Series
@@ -80,6 +81,11 @@ def as_data(findings: Findings) -> dict[str, object]:
         "seconds": findings.seconds,
         "continue_with": findings.continue_with,
     }
+
+
+def as_json(findings: Findings) -> str:
+    """:func:`as_data` as text; ``findings.schema.json`` beside this file describes it."""
+    return json.dumps(as_data(findings), indent=1) + "\n"
 
 
 def _predictions(found: list[Predicted]) -> dict[str, object] | None:
