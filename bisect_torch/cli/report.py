@@ -59,7 +59,7 @@ FORMATS: Mapping[str, _Format] = {
     "html": _Format("bisect_torch.report.html", "html"),
     "png": _Format("bisect_torch.report.picture", "png", binary=True),
     "svg": _Format("bisect_torch.report.picture", "svg"),
-    "json": _Format("bisect_torch.report.data", "as_json"),
+    "json": _Format("bisect_torch.report.data", "json_text"),
     "csv": _Format("bisect_torch.report.csv_table", "csv_table"),
     "junit": _Format("bisect_torch.report.junit", "junit"),
 }

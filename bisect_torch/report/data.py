@@ -83,7 +83,7 @@ def as_data(findings: Findings) -> dict[str, object]:
     }
 
 
-def as_json(findings: Findings) -> str:
+def json_text(findings: Findings) -> str:
     """:func:`as_data` as text; ``findings.schema.json`` beside this file describes it."""
     return json.dumps(as_data(findings), indent=1) + "\n"
 
