@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from bisect_torch.analysis.causes import Cause, causes
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
 
@@ -84,6 +85,12 @@ class Findings:
     def observed(self, series: Series, build: str) -> Sequence[Observation]:
         """The observations of one cell, in the order in which they were made."""
         return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """What there is to tell, grouped by likely cause, the most severe first."""
+        models = {(*_row(each), each.build_name): each.explained_by for each in self.observations if each.explained_by}
+        return tuple(causes(self.series, models))
 
     def only(self, rows: Collection[Series]) -> Findings:
         """The same findings about these series alone."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bisect_torch.analysis.causes import Cause, causes
+from collections.abc import Sequence
+
+from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Verdict
 from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.findings import Findings
@@ -14,25 +16,15 @@ from bisect_torch.report.markdown.syntax import prose
 from bisect_torch.report.text import clean, listed, plural
 from bisect_torch.report.unjudged import unjudged
 
-__all__ = ["found_causes", "markdown", "nothing_found"]
+__all__ = ["markdown", "nothing_found"]
 
 _DESCRIBE = "### 🐛 Describe the bug"
 _VERSIONS = "### Versions"
 
 
-def found_causes(findings: Findings) -> list[Cause]:
-    """What there is to tell, the most severe first."""
-    models = {
-        (each.case_file, each.instance, each.device, each.build_name): each.explained_by
-        for each in findings.observations
-        if each.explained_by
-    }
-    return causes(findings.series, models)
-
-
 def nothing_found(findings: Findings) -> str | None:
     """Why there is nothing to report, in one line; None where there is something."""
-    if found_causes(findings):
+    if findings.causes:
         return None
     judged = [
         point
@@ -55,7 +47,7 @@ def markdown(findings: Findings) -> str:
 
     It is shortened in the order of :func:`bisect_torch.report.markdown.shortening.steps`, and says what was left out.
     """
-    found = found_causes(findings)
+    found = findings.causes
     if not found:
         return ""
     text = ""
@@ -66,7 +58,7 @@ def markdown(findings: Findings) -> str:
     return text
 
 
-def _written(found: list[Cause], findings: Findings, detail: Detail) -> str:
+def _written(found: Sequence[Cause], findings: Findings, detail: Detail) -> str:
     cuts = Cuts()
     bug = [*_findings(found, findings, detail, cuts)]
     versions: dict[str, str] = {}
@@ -79,7 +71,7 @@ def _written(found: list[Cause], findings: Findings, detail: Detail) -> str:
     return "\n\n".join([_DESCRIBE, *bug, _VERSIONS, known, *versions.values()]) + "\n"
 
 
-def _findings(found: list[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
+def _findings(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
     matrix = history(findings, detail.rows)
     unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
     notes = [f"Not judged: {'; '.join(unclear[:5])}."] if unclear else []
@@ -95,7 +87,7 @@ def _findings(found: list[Cause], findings: Findings, detail: Detail, cuts: Cuts
     return parts
 
 
-def _contents(found: list[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> str:
+def _contents(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> str:
     lines = [f"{number}. {headline(cause, findings)}" for number, cause in enumerate(found[: detail.rows], start=1)]
     if len(found) > detail.rows:
         cuts.note(f"the sentences of {len(found) - detail.rows} findings")
