@@ -33,6 +33,11 @@ class End:
     seen: Observation
 
     @property
+    def happened(self) -> str:
+        """In one word or two."""
+        return "flaky" if self.point.flaky else self.point.judgement.signature
+
+    @property
     def build(self) -> str:
         return self.point.build
 
@@ -46,7 +51,8 @@ def ends_of(cause: Cause, findings: Findings) -> list[End]:
         pairs = [(words[0], first.series, first.before), (words[1], first.series, first.after)]
     else:
         bad = [point for point in cause.series[0].points if point and (point.flaky or point.judgement.verdict.bad)]
-        pairs = [("newest", cause.series[0], bad[-1])]
+        words = "newest; one of the runs that differ" if bad[-1].flaky else "newest"
+        pairs = [(words, cause.series[0], bad[-1])]
     found = [
         (words, series, point, _showing(findings.observed(series, point.build), point))
         for words, series, point in pairs

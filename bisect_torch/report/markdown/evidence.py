@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from bisect_torch.model import Observation, Outcome, Transition, Verdict
+from bisect_torch.model import Observation, Outcome, Point, Transition, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.syntax import code, prose
 from bisect_torch.report.sentences import Sentence, transition_sentence
@@ -36,16 +36,20 @@ def _boundary(change: Sequence[Transition], facts: dict[str, str], findings: Fin
     first = change[0]
     between = facts.get("untested between")
     left_out = "not run between" in facts
-    tight = "no version lies between them" if not (between or left_out) else "not tight"
+    tight = "no release lies between them" if not (between or left_out) else "not tight"
     if first.before.build not in findings.known_releases or first.after.build not in findings.known_releases:
         tight = "neighbours among the versions that were run" if not between else "not tight"
     text = (
-        f"**{prose(first.before.build)} → {prose(first.after.build)}**: {code(first.before.judgement.signature)} → "
-        f"{code(first.after.judgement.signature)} ({tight})"
+        f"**{prose(first.before.build)} → {prose(first.after.build)}**: {_signature(first.before)} → "
+        f"{_signature(first.after)} ({tight})"
     )
     if between:
         text += f"; not judged between them: {prose(between)}"
     return f"{text}. Confidence: {prose(facts['confidence'])}."
+
+
+def _signature(point: Point) -> str:
+    return "API absent" if point.judgement.api_absent else code(point.judgement.signature)
 
 
 def _commits(transition: Transition, sentence: Sentence, findings: Findings) -> Iterator[str]:

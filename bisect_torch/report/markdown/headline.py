@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect_torch.analysis.causes import Cause
-from bisect_torch.model import BuildKind, Judgement, Point, Transition, TransitionKind
+from bisect_torch.model import BuildKind, Judgement, Point, Transition, TransitionKind, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.history import name_of
 from bisect_torch.report.markdown.syntax import prose
@@ -38,7 +38,8 @@ def _said(cause: Cause, first: Transition, findings: Findings) -> str:
     span = f"in {clean(until)}" if until == new.build else f"from {clean(new.build)} to {clean(until)}"
     text = f"{plural_verb(did(new.judgement), number)} {span}{_before(first.kind, old)}"
     last = later[-1].after
-    return f"{text}; {plural_verb(does(last.judgement), number)} from {clean(last.build)} on"
+    now = "ok" if last.judgement.verdict is Verdict.OK else plural_verb(does(last.judgement), number)
+    return f"{text}; {now} from {clean(last.build)} on"
 
 
 def _before(kind: TransitionKind, old: Point) -> str:

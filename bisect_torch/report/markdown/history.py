@@ -11,15 +11,17 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.syntax import code, prose, table
 from bisect_torch.report.seen import seen
 from bisect_torch.report.sentences import subject
-from bisect_torch.report.text import plural
+from bisect_torch.report.text import listed, plural
 
 _MOST_COLUMNS = 6
-_MOST_ROWS = 30
+_MOST_ROWS = 8
 """Builds beyond which neighbours that went alike share a row."""
 
+_MOST_NAMES = 60
+
 _MEANINGS = {
-    "ok": "ran to its end, and the values are right as far as the case checks them",
-    "wrong": "ran to its end without an exception from torch, but the values are not right",
+    "ok": "ran to its end, and all that the case checks is as it expects",
+    "wrong": "ran to its end without an exception from torch, but the values are not those that the case expects",
     "error": "a Python exception",
     "crash": "ended by a signal, or without a result",
     "timeout": "no end within the time limit",
@@ -112,15 +114,15 @@ def _versions_down(groups: Sequence[Sequence[Series]], findings: Findings) -> st
     rows = [[cell(point) for point in points] for points in zip(*(group[0].points for group in groups), strict=True)]
     heads = ["torch", *(name_of(group, findings) for group in groups)]
     if len(groups) == 1:
-        heads.append("seen")
         shown = [_seen(groups[0][0], point, findings) for point in groups[0][0].points]
-        for place, row in enumerate(rows):
-            same = place > 0 and shown[place] and shown[place] == shown[place - 1]
-            row.append("as above" if same and len(names) <= _MOST_ROWS else shown[place])
+        if any(shown):
+            heads.append("seen")
+            rows = [[*row, text] for row, text in zip(rows, shown, strict=True)]
     if len(names) <= _MOST_ROWS:
         return table(heads, [[prose(name), *row] for name, row in zip(names, rows, strict=True)])
     spans = [list(places) for _, places in groupby(range(len(names)), key=lambda place: rows[place])]
-    return table(heads, [[_span([names[place] for place in span]), *rows[span[0]]] for span in spans])
+    folded = table(heads, [[_span([names[place] for place in span]), *rows[span[0]]] for span in spans])
+    return f"{folded}\n\nRun on {prose(listed(list(names), most=_MOST_NAMES))}."
 
 
 def _seen(series: Series, point: Point | None, findings: Findings) -> str:
@@ -128,16 +130,17 @@ def _seen(series: Series, point: Point | None, findings: Findings) -> str:
 
 
 def _span(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return prose(names[0])
-    return f"{prose(names[0])} … {prose(names[-1])} ({len(names)})"
+    if len(names) < 3:
+        return prose(", ".join(names))
+    return f"{prose(names[0])} … {prose(names[-1])} ({len(names)} versions)"
 
 
 def _ranges(groups: Sequence[Sequence[Series]], findings: Findings, most: int) -> str:
     rows = [[name_of(group, findings), _in_words(group[0])] for group in groups[:most]]
     if len(groups) > most:
         rows.append([f"and {len(groups) - most} more", ""])
-    return table(["case", f"torch {_span(findings.build_names)}"], rows)
+    names = prose(listed(list(findings.build_names), most=_MOST_NAMES))
+    return f"{table(['case', 'torch'], rows)}\n\nRun on {names}."
 
 
 def _in_words(series: Series) -> str:

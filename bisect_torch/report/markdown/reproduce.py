@@ -10,7 +10,7 @@ from bisect_torch.model import BuildKind, Observation, Transition
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import bisect_command
 from bisect_torch.report.markdown.ends import End
-from bisect_torch.report.markdown.syntax import code, fence, prose
+from bisect_torch.report.markdown.syntax import block_text, code, fence, prose
 
 _CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed")
 """Options of the earlier line that decide what runs; each takes a value."""
@@ -41,9 +41,12 @@ def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
     seen = ends[-1].seen
     words = _words(_run(findings, seen))
     own, tail = _split(words)
-    if not tail and is_script(seen, findings.sources.get(seen.case_file_hash)):
+    plain = all(end.seen.backend in (None, "pypi") for end in ends)
+    if plain and not tail and is_script(seen, findings.sources.get(seen.case_file_hash)):
+        if seen.python:
+            yield f"# with Python {block_text(seen.python)}"
         for end in ends:
-            yield f"{_install(end, findings)} && python {_file(seen)}  # {end.words}: {end.point.judgement.signature}"
+            yield f"{_install(end, findings)} && python {_file(seen)}  # {block_text(end.happened)}"
         yield ""
     builds = [findings.build(end.build) for end in ends]
     if any(build is None or build.kind is BuildKind.LOCAL for build in builds):

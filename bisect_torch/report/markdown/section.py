@@ -18,7 +18,7 @@ from bisect_torch.report.markdown.shortening import Cuts, Detail, lines_of
 from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
 from bisect_torch.report.sentences import flaky_sentence
-from bisect_torch.report.text import listed
+from bisect_torch.report.text import listed, plural
 
 
 def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -> str:
@@ -31,10 +31,10 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -> s
         if numbers:
             parts.append(f"**Expected and got, on {prose(end.build)}**\n\n{_list(numbers)}")
     if ends:
+        if ends[-1].seen.issue:
+            parts.append(f"The case names this issue: {code(ends[-1].seen.issue)}.")
         parts += _code(ends[-1].seen, findings, detail, cuts)
-    if end is not None:
-        parts += _output(ends, end, detail, cuts)
-    if ends:
+        parts += _output(ends, detail, cuts)
         folded = reproduce(ends, cause.main_change, findings)
         parts.append(details("Reproduce, <code>git bisect</code>, hashes", folded))
     return "\n\n".join(parts)
@@ -58,7 +58,6 @@ def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -
 
 
 def _changes(cause: Cause, findings: Findings, detail: Detail) -> Iterator[str]:
-    main = cause.main_change
     if len(cause.series) > 1:
         names = [each.instance for each in cause.series]
         more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
@@ -68,8 +67,13 @@ def _changes(cause: Cause, findings: Findings, detail: Detail) -> Iterator[str]:
             else (". Likely one cause: the same on every build, with the same message and frame or fault model")
         )
         yield f"{len(names)} instances: {', '.join(map(code, names[: detail.rows]))}{more}{likely}."
-    for change in sorted(cause.changes, key=lambda each: each is not main):
-        yield f"**Where it changed**\n\n{_list(points(change, findings, seen_above=seen_in_matrix(findings)))}"
+    if cause.changes:
+        yield "**Where it changed**"
+    for change in cause.changes:
+        yield _list(points(change, findings, seen_above=seen_in_matrix(findings)), indent=len(cause.changes) > 1)
+    if not cause.changes and not cause.flaky:
+        fewest = min(point.processes for point in cause.judged)
+        yield f"The same in at least {plural(fewest, 'process', 'processes')} on each build."
     flaky = flaky_sentence(cause.series, findings) if cause.changes else None
     if flaky is not None:
         yield prose(flaky.text)
@@ -124,10 +128,12 @@ def _modules(seen: Observation) -> dict[str, str]:
     return {str(path): str(digest) for path, digest in found.items()}
 
 
-def _output(ends: Sequence[End], bad: End, detail: Detail, cuts: Cuts) -> Iterator[str]:
-    what, text = output_of(bad.seen, bad.point.judgement.verdict)
-    if text:
-        yield f"**{what}** on {prose(bad.build)}\n\n{fence(_shortened(text, detail, cuts), 'pytb')}"
+def _output(ends: Sequence[End], detail: Detail, cuts: Cuts) -> Iterator[str]:
+    for end in ends:
+        what, text = output_of(end.seen, end.point.judgement.verdict)
+        if text and end.point.judgement.verdict.bad:
+            where = f"{prose(end.build)} ({end.words})"
+            yield f"**{what}** on {where}\n\n{fence(_shortened(text, detail, cuts), 'pytb')}"
     for end in ends:
         printed = (end.seen.stdout_tail or "").strip()
         if printed:
@@ -142,5 +148,6 @@ def _shortened(text: str, detail: Detail, cuts: Cuts) -> str:
     return kept
 
 
-def _list(items: Sequence[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
+def _list(items: Sequence[str], *, indent: bool = False) -> str:
+    """A list; with ``indent`` all but the first item belong to the first."""
+    return "\n".join(f"{'  ' if indent and place else ''}- {item}" for place, item in enumerate(items))
