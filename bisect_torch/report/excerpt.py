@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Excerpt:
     whole: bool
 
 
+@functools.lru_cache(maxsize=64)
 def excerpt(source: str, case: str) -> Excerpt:
     """The case's own function with all imports and every helper, class and value that it needs, in the file's order.
 

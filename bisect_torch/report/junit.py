@@ -43,10 +43,11 @@ def _properties(suite: ElementTree.Element, build: str, findings: Findings) -> N
         "backend": environment and environment.backend,
         "lock_hash": environment and environment.lock_hash,
     }
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, value in known.items():
-        if value:
-            ElementTree.SubElement(properties, "property", name=name, value=clean(value))
+    told = {name: clean(value) for name, value in known.items() if value}
+    if told:
+        properties = ElementTree.SubElement(suite, "properties")
+        for name, value in told.items():
+            ElementTree.SubElement(properties, "property", name=name, value=value)
 
 
 def _test(suite: ElementTree.Element, series: Series, point: Point | None, build: str, findings: Findings) -> None:

@@ -33,9 +33,10 @@ class End:
     seen: Observation
 
     @property
-    def happened(self) -> str:
-        """In one word or two."""
-        return "flaky" if self.point.flaky else self.point.judgement.signature
+    def short(self) -> str:
+        """``last good: ok``."""
+        happened = "flaky" if self.point.flaky else self.point.judgement.signature
+        return f"{self.words.partition(';')[0]}: {happened}"
 
     @property
     def build(self) -> str:
@@ -51,8 +52,8 @@ def ends_of(cause: Cause, findings: Findings) -> list[End]:
         pairs = [(words[0], first.series, first.before), (words[1], first.series, first.after)]
     else:
         bad = [point for point in cause.series[0].points if point and (point.flaky or point.judgement.verdict.bad)]
-        words = "newest; one of the runs that differ" if bad[-1].flaky else "newest"
-        pairs = [(words, cause.series[0], bad[-1])]
+        newest = "newest; one of the runs that differ" if bad[-1].flaky else "newest"
+        pairs = [(newest, cause.series[0], bad[-1])]
     found = [
         (words, series, point, _showing(findings.observed(series, point.build), point))
         for words, series, point in pairs

@@ -86,9 +86,8 @@ def _same_on_both(transition: Transition, findings: Findings) -> Iterator[str]:
 
 def values(seen: Observation) -> list[str]:
     """The numbers of a comparison that came out wrong: criterion, errors, first wrong element. Empty without one."""
-    if seen.criterion is None and not seen.mismatch:
-        return []
-    return list(_values(seen))
+    compared = (seen.criterion, seen.mismatch, seen.wrong_elements, seen.nan_mismatches, seen.inf_mismatches)
+    return list(_values(seen)) if any(compared) else []
 
 
 def _values(seen: Observation) -> Iterable[str]:

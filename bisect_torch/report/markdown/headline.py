@@ -20,8 +20,10 @@ def headline(cause: Cause, findings: Findings) -> str:
     change = cause.main_change
     if not change:
         sentence = flaky_sentence(cause.series, findings) or always_sentence(cause.series, findings)
-        text = sentence.text if sentence is not None else ""
-        return name + prose(text.removeprefix(subject(cause.series, findings)))
+        if sentence is not None:
+            return f"{name} {prose(sentence.text.removeprefix(subject(cause.series, findings)))}"
+        newest = cause.judged[-1]  # the same exception on every build, of which only some lack the name
+        return f"{name} {prose(plural_verb(does(newest.judgement), len(cause.series)))} in {prose(newest.build)}."
     unsure = "" if all(each.confirmed for each in change) else ", not confirmed"
     return f"{name} {prose(_said(cause, change[0], findings))}{unsure}."
 

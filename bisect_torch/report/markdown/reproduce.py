@@ -46,7 +46,7 @@ def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
         if seen.python:
             yield f"# with Python {block_text(seen.python)}"
         for end in ends:
-            yield f"{_install(end, findings)} && python {_file(seen)}  # {block_text(end.happened)}"
+            yield f"{_install(end, findings)} && python {_file(seen)}  # {block_text(end.short)}"
         yield ""
     builds = [findings.build(end.build) for end in ends]
     if any(build is None or build.kind is BuildKind.LOCAL for build in builds):

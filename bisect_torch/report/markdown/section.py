@@ -14,7 +14,7 @@ from bisect_torch.report.markdown.ends import End, ends_of, shown
 from bisect_torch.report.markdown.evidence import output_of, points, values
 from bisect_torch.report.markdown.history import seen_in_matrix
 from bisect_torch.report.markdown.reproduce import is_script, reproduce
-from bisect_torch.report.markdown.shortening import Cuts, Detail, lines_of
+from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
 from bisect_torch.report.sentences import flaky_sentence
@@ -92,14 +92,15 @@ def _code(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> 
         yield f"The code is not in the results file: {code(file)}, SHA-256 {code(seen.case_file_hash)}."
         return
     found = Excerpt(source, whole=True) if is_script(seen, source) else excerpt(source, seen.case)
-    text, left = lines_of(block_text(found.text), detail.code_lines) if detail.code_lines else ("", 1)
-    if not text:
+    if not detail.code_lines:
         cuts.note("code")
         yield f"The code, {code(file)} (SHA-256 {code(seen.case_file_hash)}), is in the results file."
         return
-    if left:
+    kept, cut = shortened(found.text.strip("\n"), detail.code_lines)
+    if cut:
         cuts.note(f"the middle of code longer than {detail.code_lines} lines")
-    shown_as = "" if block_text(found.text) == found.text.strip("\n") else _CHANGED
+    text = block_text(kept)
+    shown_as = "" if text == kept else _CHANGED
     part = "" if found.whole else ", the part that this case uses"
     needs = "" if is_script(seen, source) else " It needs bisect-torch."
     yield f"**Code** ({code(file)}{part}).{needs}{shown_as}\n\n{fence(text, 'python')}"
@@ -117,8 +118,8 @@ def _neighbours(seen: Observation, findings: Findings, detail: Detail, cuts: Cut
         elif not detail.neighbours:
             cuts.note("the modules that case files import")
         else:
-            text, left = lines_of(block_text(source), detail.code_lines)
-            if left:
+            text, cut = shortened(source, detail.code_lines)
+            if cut:
                 cuts.note(f"the middle of code longer than {detail.code_lines} lines")
             yield details(f"{html_code(path)}, which it imports", fence(text, "python"))
 
@@ -133,17 +134,17 @@ def _output(ends: Sequence[End], detail: Detail, cuts: Cuts) -> Iterator[str]:
         what, text = output_of(end.seen, end.point.judgement.verdict)
         if text and end.point.judgement.verdict.bad:
             where = f"{prose(end.build)} ({end.words})"
-            yield f"**{what}** on {where}\n\n{fence(_shortened(text, detail, cuts), 'pytb')}"
+            yield f"**{what}** on {where}\n\n{fence(_output_text(text, detail, cuts), 'pytb')}"
     for end in ends:
         printed = (end.seen.stdout_tail or "").strip()
         if printed:
-            block = fence(_shortened(printed, detail, cuts), "text")
+            block = fence(_output_text(printed, detail, cuts), "text")
             yield f"**Printed** on {prose(end.build)} ({end.words})\n\n{block}"
 
 
-def _shortened(text: str, detail: Detail, cuts: Cuts) -> str:
-    kept, left = lines_of(block_text(text), detail.output_lines)
-    if left:
+def _output_text(text: str, detail: Detail, cuts: Cuts) -> str:
+    kept, cut = shortened(text, detail.output_lines)
+    if cut:
         cuts.note(f"the middle of tracebacks and output longer than {detail.output_lines} lines")
     return kept
 

@@ -11,6 +11,9 @@ LIMIT = 65_536
 ROOM = LIMIT - 1_536
 """What a report takes at most, counted in bytes of UTF-8, of which there are never fewer than characters."""
 
+LINE = 120
+"""Characters of a usual line."""
+
 
 @dataclass(frozen=True)
 class Detail:
@@ -28,7 +31,7 @@ class Detail:
     neighbours: bool = True
     older_environment: bool = True
     output_lines: int = 400
-    code_lines: int = 1_000
+    code_lines: int = 500
     full: int = 100
     rows: int = 100
 
@@ -74,11 +77,21 @@ def steps(findings: int) -> Iterator[Detail]:
     yield replace(detail, rows=20, full=0)
 
 
-def lines_of(text: str, most: int) -> tuple[str, int]:
-    """The first third and the last two thirds of at most ``most`` lines, and how many were left out between them."""
-    lines = text.split("\n")
-    if len(lines) <= most:
-        return text, 0
-    head = most // 3
-    left = len(lines) - most
-    return "\n".join([*lines[:head], f"[… {left} lines left out …]", *lines[len(lines) - (most - head) :]]), left
+def shortened(text: str, lines: int) -> tuple[str, bool]:
+    """The first third and the last two thirds of a text, and whether something between them was left out.
+
+    Args:
+        lines: At most, and no more characters than so many lines of :data:`LINE` have.
+    """
+    most = lines * LINE
+    cut = len(text) > most
+    if cut:
+        head = most // 3
+        left = f"[… {len(text) - most} characters left out …]"
+        text = f"{text[:head]}\n{left}\n{text[head - most :]}"
+    parts = text.split("\n")
+    if len(parts) <= lines:
+        return text, cut
+    head = lines // 3
+    left = f"[… {len(parts) - lines} lines left out …]"
+    return "\n".join([*parts[:head], left, *parts[len(parts) - (lines - head) :]]), True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 
-from bisect_torch.report.text import clean, shorten
+from bisect_torch.report.text import clean
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>~&])")
 _AT_START = re.compile(r"^(\s*)([+\-=]|\d+[.)](?=\s|$))")
@@ -24,7 +24,7 @@ _APART = "<!-- -->"
 
 def prose(text: str) -> str:
     """One line of running text: neither Markdown nor HTML nor mathematics, and nobody and nothing is linked by it."""
-    text = _MARKUP.sub(r"\\\1", clean(text))
+    text = _MARKUP.sub(r"\\\1", clean(text).strip())
     text = _LINKED.sub(_parted, text)
     text = text.replace("$", "<span>$</span>")
     return _AT_START.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", text)
@@ -37,7 +37,7 @@ def _parted(found: re.Match[str]) -> str:
 
 def code(text: str, most: int = 200) -> str:
     """A code span of one line, at most ``most`` characters of it."""
-    text = shorten(clean(text), most) or " "
+    text = _beginning(clean(_beginning(text, most)), most) or " "
     ticks = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or (text[0] == text[-1] == " " and text.strip()) else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
@@ -53,7 +53,7 @@ def fence(text: str, language: str = "") -> str:
 def block_text(text: str) -> str:
     """Several lines without colours and without what cannot be seen, of which escapes are left."""
     lines = _COLOUR.sub("", text).replace("\r\n", "\n").strip("\n").split("\n")
-    return "\n".join("\t".join(map(clean, shorten(line, _LONGEST_LINE).split("\t"))).rstrip() for line in lines)
+    return "\n".join("\t".join(map(clean, _beginning(line, _LONGEST_LINE).split("\t"))).rstrip() for line in lines)
 
 
 def details(summary: str, body: str) -> str:
@@ -68,7 +68,7 @@ def details(summary: str, body: str) -> str:
 
 def html_code(text: str) -> str:
     """For a summary."""
-    return f"<code>{html.escape(shorten(clean(text), 200))}</code>"
+    return f"<code>{html.escape(_beginning(clean(_beginning(text, 200)), 200))}</code>"
 
 
 def row(*cells: str) -> str:
@@ -79,6 +79,11 @@ def row(*cells: str) -> str:
 def table(heads: list[str], rows: list[list[str]]) -> str:
     """A table, from cells that are Markdown."""
     return "\n".join([row(*heads), "|" + "---|" * len(heads), *(row(*each) for each in rows)])
+
+
+def _beginning(text: str, most: int) -> str:
+    """By characters, not by columns: nothing is aligned here."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _longest_run(text: str) -> int:
