@@ -34,8 +34,8 @@ examples:
   bisect-torch report results.parquet --format html -o report.html
   bisect-torch report results.parquet --format junit -o junit.xml
 
-exit codes: 0 the report is written, 1 nothing was found, so there is no markdown (stderr says why), 2 usage, 3 it could
-not be written
+exit codes: 0 the report is written, 1 nothing was found, so there is no markdown (stderr says why), 2 usage, 3 the same
+where the newest build could not be judged, or it cannot be written
 """
 
 
@@ -110,7 +110,7 @@ def command(args: argparse.Namespace) -> int:
         why = nothing_found(findings)
         if why:
             print(f"no report: {why}", file=sys.stderr)
-            return 1
+            return 3 if findings.exit_code == 3 else 1
     _write(args.output, made(name, findings))
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -151,3 +152,32 @@ def test_a_helper_may_be_another_case() -> None:
     text = excerpt(source, "c").text
     assert "def a" in text
     assert "def b" not in text
+
+
+@pytest.mark.parametrize("file", sorted((Path(__file__).parents[2] / "cases").glob("*.py")), ids=lambda file: file.stem)
+def test_in_the_shipped_files_no_name_is_lost(file: Path) -> None:
+    source = file.read_text()
+    tree = ast.parse(source)
+
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            kept = excerpt(source, node.name).text
+            assert unbound(ast.parse(kept)) == unbound(tree) & used(ast.parse(kept))
+
+
+def used(tree: ast.Module) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def unbound(tree: ast.Module) -> set[str]:
+    """Names that nothing in the file gives a value, be it where it may."""
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    bound |= {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        for alias in getattr(node, "names", [])
+        if isinstance(alias, ast.alias)
+    }
+    bound |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return used(tree) - bound

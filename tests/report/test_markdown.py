@@ -200,7 +200,8 @@ def test_the_numbers_of_a_comparison() -> None:
     assert "**Expected and got, on 2.5.0**\n\n" + "\n".join(
         [
             "- in `[0]['grad']` of the returned value",
-            "- tolerance: largest error at most 0.00781 of the reference's largest value, for a reduction over 64 elements",
+            "- tolerance: largest error at most 0.00781 of the reference's largest value, for a reduction over 64 "
+            "elements",
             "- relative error: 0.5 (largest absolute error 2, largest absolute value of the reference 4)",
             "- wrong: 3 of 8 elements, bfloat16",
             "- first wrong element `[0, 3]`: expected `4.0`, got `2.0`",

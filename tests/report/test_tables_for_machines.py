@@ -28,7 +28,7 @@ from tests.report.test_markdown import reported
 
 DATA = Path(__file__).parents[1] / "data"
 SCHEMA = json.loads((Path(data.__file__).parent / "findings.schema.json").read_text())
-FILES = ["real_cases_matrix", "results_version_1", "results_version_2", "large_index_bmm", "decoding"]
+FILES = ["real_cases_matrix", "results_version_1", "large_index_bmm", "decoding"]
 
 
 def closed(schema: Any) -> Any:
