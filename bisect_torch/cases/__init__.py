@@ -4,7 +4,7 @@ from bisect_torch.cases.discovery import Discovered, discover, from_expansion
 from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
-from bisect_torch.cases.selecting import matching
+from bisect_torch.cases.selecting import chooser, matching
 from bisect_torch.cases.sources import sources
 from bisect_torch.cases.suites import SUITES
 
@@ -13,6 +13,7 @@ __all__ = [
     "SUITES",
     "Collection",
     "Discovered",
+    "chooser",
     "collection_of",
     "discover",
     "from_expansion",

@@ -115,12 +115,13 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
 def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tuple[str, ...]]:
     from bisect_torch import analysis
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.cli.rows import is_named, unknown_case
 
     findings = judged_again(file, None)
     every = [*findings.series, *findings.twins]
-    rows = [each for each in every if args.device in (None, each.device) and _named(args.case, each)]
+    rows = [each for each in every if args.device in (None, each.device) and is_named(args.case, each)]
     if not rows:
-        raise _unknown(args, every)
+        raise unknown_case(args.case, args.results, every, args.device)
     found = [each for series in rows for each in analysis.transitions(series)]
     chosen = [
         each for each in found if args.before in (None, each.before.build) and args.after in (None, each.after.build)
@@ -149,23 +150,6 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
 
 def _ends(transition: Transition) -> str:
     return f"from {transition.before.build} to {transition.after.build}"
-
-
-def _named(name: str, series: Series) -> bool:
-    case, path = series.instance.partition("[")[0], Path(series.case_file)
-    return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
-
-
-def _unknown(args: argparse.Namespace, series: Sequence[Series]) -> UsageError:
-    import difflib
-
-    names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
-    near = difflib.get_close_matches(args.case, names, n=1, cutoff=0.5)
-    known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    where = f" on {args.device}" if args.device else ""
-    return UsageError(
-        f"{args.results} holds no case {args.case!r}{where}", hint=f"did you mean {near[0]}?" if near else known
-    )
 
 
 # --- how it was run

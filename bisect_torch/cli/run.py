@@ -406,11 +406,9 @@ def continue_with(words: Sequence[str]) -> str:
 def print_findings(findings: Findings, *, as_json: bool) -> None:
     """Matrix, sentences and counts on stdout."""
     if as_json:
-        import json
+        from bisect_torch.report.data import json_text
 
-        from bisect_torch.report.data import as_data
-
-        sys.stdout.write(json.dumps(as_data(findings), indent=1) + "\n")
+        sys.stdout.write(json_text(findings))
         return
     from bisect_torch.report.summary import summary
     from bisect_torch.report.terminal import print_lines, width_for
