@@ -65,7 +65,15 @@ def _done(changed: str) -> str:
 
 
 def _refusal(trouble: Sequence[Located]) -> str:
-    return "; ".join(f"the case file {located.remembered.name} {located.problem}" for located in trouble)
+    by_problem: dict[str, list[str]] = {}
+    for located in trouble:
+        by_problem.setdefault(located.problem, []).append(located.remembered.name)
+    parts = []
+    for problem, names in by_problem.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        what = "the case file" if len(names) == 1 else f"each of the {len(names)} case files"
+        parts.append(f"{what} {shown} {problem}")
+    return "; ".join(parts)
 
 
 def _hint(gone: Sequence[Located]) -> str:

@@ -213,7 +213,7 @@ def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
 
 
 def _called_another(raised: TypeError) -> bool:
-    """Whether what refused a keyword is known not to be torch's: where it was called its name stands for something else.
+    """Whether what refused a keyword is known not to be torch's: its name stands for something else at the call.
 
     Names are looked up there among the variables, and in the modules and classes that these hold.
     """
