@@ -182,9 +182,16 @@ def _earlier_run(
             continue
         item = next((item for item in items if item.file.sha256 in hashes), None)
         if item is not None:
-            return words, options, item
+            return words, options, _called(item, series.instance)
     hint = newest.message if newest else "run it again with `bisect-torch run`, from the folder where it was run"
     raise UsageError(f"{series.case_file} is not found here as it was when it ran", hint=hint)
+
+
+def _called(item: Discovered, name: str) -> Discovered:
+    from bisect_torch import cases
+    from bisect_torch.model import CaseKind
+
+    return cases.called(item, name) if item.file.kind is CaseKind.COMMAND else item
 
 
 def _covers(run: Mapping[str, object], before: str, after: str) -> tuple[bool, str]:
