@@ -145,7 +145,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     result = Bisection(request, observe, interruption).execute()
-    _print(result, findings_of(request, result), as_json=args.json)
+    _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
     return result.exit_code
 
 
@@ -295,7 +295,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         )
         for row in result.rows
     )
-    return Findings(
+    found = Findings(
         builds=tuple(build for build in request.run.builds if build.name in names),
         environments=result.environments,
         series=series,
@@ -312,6 +312,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         locks=request.run.file.locks,
         sources=request.run.file.sources,
     )
+    return request.run.file.private.inside(found)
 
 
 def _searched(result: BisectResult) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class EnvironmentOptions:
             ``pandas==2.2.3`` is fixed.
         editable: Folders of projects installed as editable.
         locks: ``release``: dependencies of the release's day; ``today``: the newest ones.
+        pass_env: Variables that cells and builds get although they hold secrets.
     """
 
     store: Store
@@ -34,6 +35,7 @@ class EnvironmentOptions:
     extras: tuple[str, ...] = ()
     editable: tuple[Path, ...] = ()
     locks: str = "release"
+    pass_env: tuple[str, ...] = ()
 
     def backend_of(self, build: Build) -> str:
         """The backend that a build is of: that of the run, which leaves open where nightly builds come from."""
