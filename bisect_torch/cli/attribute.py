@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bisect_torch.cli.options import add_pass_env_option, add_store_option
 from bisect_torch.errors import UsageError
-from bisect_torch.redaction import HIDDEN
+from bisect_torch.redaction import HIDDEN, STORE
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
@@ -124,9 +124,9 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
 
     findings = judged_again(file, None)
     every = [*findings.series, *findings.twins]
-    rows = [each for each in every if args.device in (None, each.device) and _named(args.case, each)]
+    rows = [each for each in every if args.device in (None, each.device) and named(args.case, each)]
     if not rows:
-        raise _unknown(args, every)
+        raise unknown_case(args.case, args.results, every, args.device)
     found = [each for series in rows for each in analysis.transitions(series)]
     chosen = [
         each for each in found if args.before in (None, each.before.build) and args.after in (None, each.after.build)
@@ -157,21 +157,21 @@ def _ends(transition: Transition) -> str:
     return f"from {transition.before.build} to {transition.after.build}"
 
 
-def _named(name: str, series: Series) -> bool:
+def named(name: str, series: Series) -> bool:
+    """Whether a word of a command line means a row: an instance, a case, or a file."""
     case, path = series.instance.partition("[")[0], Path(series.case_file)
     return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
 
 
-def _unknown(args: argparse.Namespace, series: Sequence[Series]) -> UsageError:
+def unknown_case(name: str, results: Path, series: Sequence[Series], device: str | None = None) -> UsageError:
+    """The error that no row is meant, with what the file has."""
     import difflib
 
     names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
-    near = difflib.get_close_matches(args.case, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    where = f" on {args.device}" if args.device else ""
-    return UsageError(
-        f"{args.results} holds no case {args.case!r}{where}", hint=f"did you mean {near[0]}?" if near else known
-    )
+    where = f" on {device}" if device else ""
+    return UsageError(f"{results} holds no case {name!r}{where}", hint=f"did you mean {near[0]}?" if near else known)
 
 
 # --- how it was run
@@ -271,6 +271,8 @@ def _request(
     from bisect_torch.results.recalled import recalled_environments
 
     options = argparse.Namespace(**vars(earlier))
+    if args.store is None and STORE in str(earlier.store):
+        raise UsageError("results do not keep where the store of the earlier run lies", hint="name it with --store")
     options.store = args.store or earlier.store
     options.pass_env = args.pass_env  # a file never decides which secrets a case sees
     options.output, options.quiet, options.json = args.results, args.quiet, args.json

@@ -139,6 +139,11 @@ def _remembered(
     return found
 
 
+def command_lines(runs: Iterable[Mapping[str, Any]], private: Private) -> tuple[tuple[str, ...], ...]:
+    """The words after ``--`` of these runs."""
+    return tuple(dict.fromkeys(words for run in runs if (words := _words(run, private)[1])))
+
+
 def _words(run: Mapping[str, Any], private: Private) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words of a command line before and after ``--``, with this machine's folders where theirs were."""
     words = [private.expand(str(word)) for word in run.get("arguments") or ()]

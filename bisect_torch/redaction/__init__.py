@@ -8,11 +8,12 @@ from bisect_torch.redaction.names import (
     variables_for_uv,
     without_secrets,
 )
-from bisect_torch.redaction.private import Private
+from bisect_torch.redaction.private import STORE, Private
 from bisect_torch.redaction.shapes import HIDDEN, without_tokens
 
 __all__ = [
     "HIDDEN",
+    "STORE",
     "Private",
     "holds_credentials",
     "is_secret_name",

@@ -3,7 +3,8 @@
 The rules, in the order in which they are applied:
 
 * Secrets (values of secret variables, passwords) become ``<redacted>`` wherever they stand, also quoted as in an
-  address, escaped as in ``repr`` and JSON, and cut in half where an output was shortened.
+  address, escaped as in ``repr`` and JSON. Where an output was shortened, so do pieces of at least six characters, and
+  pieces of folders their names.
 * What is a secret by its shape, whoever's it is: see :mod:`bisect_torch.redaction.shapes`.
 * Folders become their names (``<cwd>``, ``<home>``, …), the longest first. One with a single part, such as ``/app``, is
   looked for only where a path begins. Anybody's ``/home/NAME`` and ``/Users/NAME`` is ``<home>`` too.
@@ -93,6 +94,17 @@ class Private:
         known = {path for path, _ in self.folders}
         added = tuple((path, name) for path, name in more if path not in known)
         return dataclasses.replace(self, folders=(*self.folders, *added))
+
+    @functools.cached_property
+    def portable(self) -> Private:
+        """With the folders alone that every machine has: what it replaces, :meth:`expand` finds again."""
+        kept = tuple((path, name) for path, name in self.folders if name in (CWD, HOME))
+        return dataclasses.replace(self, folders=kept)
+
+    def manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """A run's manifest as it may be kept: its words say as much as they can of where things lie."""
+        found: dict[str, Any] = self.value(self.portable.value(manifest))
+        return found
 
     # --- texts
 
@@ -205,7 +217,7 @@ class Private:
         if not text:
             return text
         text = self.hide_secrets(text)
-        if self.secrets and len(text) >= _MAYBE_CUT:
+        if len(text) >= _MAYBE_CUT:
             text = self._without_pieces(text)
         for pattern, name in self._paths:
             text = pattern.sub(name, text)
@@ -245,24 +257,29 @@ class Private:
         ]
 
     def _without_pieces(self, text: str) -> str:
-        """Take out what a cut has left of a secret: at the end, and on both sides of what was left out."""
+        """Take out what a cut has left of a secret or folder: at the end, and on both sides of what was left out."""
         places = [(match.start(), match.end()) for match in _LEFT_OUT.finditer(text)]
         for start, end in reversed(places):
             text = self._without_end(text[:start]) + text[start:end] + self._without_start(text[end:])
         return self._without_end(text)
 
+    @functools.cached_property
+    def _whole(self) -> list[tuple[str, str]]:
+        """What may have been cut, and what stands for it."""
+        return [*((secret, HIDDEN) for secret in self.secrets), *sorted(self.folders, key=lambda each: -len(each[0]))]
+
     def _without_end(self, text: str) -> str:
-        for secret in self.secrets:
-            for length in range(len(secret) - 1, _SHORTEST_PIECE - 1, -1):
-                if text.endswith(secret[:length]):
-                    return text[:-length] + HIDDEN
+        for whole, name in self._whole:
+            for length in range(len(whole) - 1, _SHORTEST_PIECE - 1, -1):
+                if text.endswith(whole[:length]):
+                    return text[:-length] + name
         return text
 
     def _without_start(self, text: str) -> str:
-        for secret in self.secrets:
-            for length in range(len(secret) - 1, _SHORTEST_PIECE - 1, -1):
-                if text.startswith(secret[-length:]):
-                    return HIDDEN + text[length:]
+        for whole, name in self._whole:
+            for length in range(len(whole) - 1, _SHORTEST_PIECE - 1, -1):
+                if text.startswith(whole[-length:]):
+                    return name + text[length:]
         return text
 
 

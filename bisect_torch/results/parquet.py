@@ -46,7 +46,7 @@ class Metadata:
     def redacted(self, private: Private) -> Metadata:
         """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
         return Metadata(
-            runs=tuple(private.value(run) for run in self.runs),
+            runs=tuple(private.manifest(run) for run in self.runs),
             locks={digest: private.redact(text) for digest, text in self.locks.items()},
             sources={digest: private.redact(text) for digest, text in self.sources.items()},
         )

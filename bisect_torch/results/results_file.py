@@ -136,7 +136,7 @@ class ResultsFile:
         Args:
             manifest: JSON object with a ``run_id``: the command, the facts on the host, the versions.
         """
-        manifest = self.private.value(manifest)
+        manifest = self.private.manifest(manifest)
         self._metadata = self._metadata.with_more(Metadata(runs=(manifest,)))
         self._journal.append({"v": SCHEMA_VERSION, "run": dict(manifest)})
 
@@ -199,7 +199,7 @@ class ResultsFile:
         found, recorded = _records(self.path, content, self.private)
         added = {_identity(o): o for o in found} | self._added
         metadata = metadata.with_more(recorded).with_more(self._metadata)
-        metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.value(manifest),)))
+        metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
         if content.damaged:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:

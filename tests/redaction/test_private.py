@@ -117,10 +117,10 @@ def test_every_text_of_an_observation_is_redacted() -> None:
     # What is left are identities, numbers and words of the tool's own.
     untouched = {field.name for field in dataclasses.fields(after) if isinstance(getattr(after, field.name), str)}
     assert untouched - set(_TEXT_FIELDS) - _JSON_FIELDS - {"instance"} == {
-        "backend", "build", "build_kind", "case_file_hash", "criterion", "cuda", "device", "digest", "dtype",
-        "error_bins", "first_wrong_index", "git_commit", "input_digest", "isolation", "key", "local_version",
-        "lock_hash", "machine", "outcome", "phase", "python", "reference_digest", "run_id", "signal", "started_at",
-        "worker",
+        "backend", "build", "build_kind", "capabilities", "case_file_hash", "criterion", "cuda", "device", "digest",
+        "dtype", "error_bins", "first_wrong_index", "frame_origin", "git_commit", "input_digest", "isolation", "key",
+        "local_version", "lock_hash", "machine", "outcome", "phase", "python", "reference_digest", "run_id", "signal",
+        "started_at", "worker",
     }  # fmt: skip
 
 
