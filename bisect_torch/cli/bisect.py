@@ -137,7 +137,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.bisection import BisectionReport
 
     request = build_bisection(args)
-    lines = _plan_lines(request)
+    lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0

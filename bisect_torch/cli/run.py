@@ -152,7 +152,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.terminal import open_report
 
     request = build_request(args)
-    plan_lines = _plan_lines(request)
+    plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
         return 0
@@ -439,4 +439,4 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
         "notes": list(plan.notes),
         "hints": list(plan.hints),
     }
-    sys.stdout.write(json.dumps(described, indent=1) + "\n")
+    sys.stdout.write(json.dumps(request.file.private.value(described), indent=1) + "\n")

@@ -7,20 +7,21 @@ import os
 import platform
 import pwd
 import socket
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bisect_torch.redaction.names import secret_values
+from bisect_torch.redaction.names import secret_values, secret_words
 from bisect_torch.redaction.private import CASES, CWD, HOME, PROJECT, STORE, Private
 
 
 def this_machine() -> Private:
-    """Of the user, the host and the variables of this process, with its working directory as it is now."""
-    return _gather(os.getcwd(), tuple(sorted(os.environ.items())))
+    """Of the user, the host, the variables, the words and the working directory of this process, as they are now."""
+    return _gather(os.getcwd(), tuple(sorted(os.environ.items())), tuple(sys.argv))
 
 
 @functools.lru_cache(maxsize=4)
-def _gather(working_directory: str, variables: tuple[tuple[str, str], ...]) -> Private:
+def _gather(working_directory: str, variables: tuple[tuple[str, str], ...], words: tuple[str, ...]) -> Private:
     given = dict(variables)
     login, full_name, home = _account()
     users = [login, full_name, *(given.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER"))]
@@ -31,7 +32,7 @@ def _gather(working_directory: str, variables: tuple[tuple[str, str], ...]) -> P
         # The working directory before the home, which it may be.
         folders=tuple((path, CWD) for path in _paths([working_directory]))
         + tuple((path, HOME) for path in _paths(homes)),
-        secrets=tuple(sorted(secret_values(given), key=lambda text: (-len(text), text))),
+        secrets=tuple(sorted(secret_values(given) | secret_words(words), key=lambda text: (-len(text), text))),
     )
 
 

@@ -7,8 +7,10 @@ The values of those that :func:`is_secret_name` says are secrets are taken out o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
+
+from bisect_torch.redaction.shapes import SECRET_OPTION
 
 SHORTEST = 8
 """Characters of a secret. A shorter value counts only from :data:`SHORTEST_MIXED` on, with letters and digits."""
@@ -79,6 +81,18 @@ def secret_values(variables: Mapping[str, str]) -> frozenset[str]:
     """Every text in these variables that must not be written anywhere: values of secrets, passwords in addresses."""
     found = [value.strip() for name, value in variables.items() if is_secret_name(name)]
     found += [part for value in variables.values() for part in _passwords(value)]
+    return frozenset(value for value in found if is_secret_value(value))
+
+
+def secret_words(words: Sequence[str]) -> frozenset[str]:
+    """Secrets on a command line: what ``--password`` and the like give, and passwords in addresses."""
+    found = [part for word in words for part in _passwords(word)]
+    for before, word in zip(["", *words], words, strict=False):
+        option, _, value = word.partition("=")
+        if SECRET_OPTION.fullmatch(before):
+            found.append(word)
+        elif SECRET_OPTION.fullmatch(option):
+            found.append(value)
     return frozenset(value for value in found if is_secret_value(value))
 
 
