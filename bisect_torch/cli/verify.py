@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from bisect_torch.analysis.verifying import Verified
     from bisect_torch.cases import Discovered
     from bisect_torch.engine.request import RunRequest
-    from bisect_torch.engine.verifying import Claim, Group, Observed
+    from bisect_torch.engine.verifying import Claim, Group
     from bisect_torch.interruption import Interruption
-    from bisect_torch.model import Transition
     from bisect_torch.results import ResultsFile
 
 _DESCRIPTION = """\
@@ -77,11 +76,11 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch import temporary
-    from bisect_torch.engine.verifying import claims_of, groups_of, refused
+    from bisect_torch.engine.verifying import groups_of, refused
     from bisect_torch.results import ResultsFile
 
     results = ResultsFile.open(args.results, must_exist=True)
-    claims = claims_of(results, *_claimed(results, args))
+    claims = _claimed(results, args)
     if not args.yes:
         claims = tuple(_only_with_yes(each) for each in claims)
     with temporary.folder() as folder:
@@ -103,7 +102,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     return _tell(found, claims, results, args)
 
 
-def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Sequence[Transition], Observed]:
+def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Claim, ...]:
     """The changes that the file claims, or those of one case.
 
     Raises:
@@ -111,15 +110,17 @@ def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Sequence[T
     """
     from bisect_torch.cli.attribute import named, unknown_case
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.engine.verifying import claims_of
 
     try:
         findings = judged_again(results, None)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        chosen = [each for each in findings.transitions if args.case is None or named(args.case, each.series)]
+        claims = claims_of(results, chosen, findings.observed)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:  # of a stranger's manifests anything may come
         raise UsageError(f"{args.results} cannot be read as results: {type(problem).__name__}: {problem}") from None
     if args.case is not None and not any(named(args.case, each) for each in findings.series):
         raise unknown_case(args.case, args.results, findings.series)
-    chosen = [each for each in findings.transitions if args.case is None or named(args.case, each.series)]
-    return chosen, findings.observed
+    return claims
 
 
 def _only_with_yes(claim: Claim) -> Claim:

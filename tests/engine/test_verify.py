@@ -63,7 +63,7 @@ def made(theirs: Tool, *words: str) -> Tool:
 
 def verify(ours: Tool, *words: str, **variables: str) -> Answer:
     own = ["--index-url", ours.index.url, "--store", str(ours.store)]
-    return ours.call(ours.words("verify", "results.parquet", *own, *words), **variables)
+    return ours.call(ours.words("verify", *own, "results.parquet", *words), **variables)
 
 
 def tampered(path: Path, change: Callable[[dict[str, Any]], None], metadata: Mapping[str, Any] | None = None) -> None:
@@ -127,9 +127,10 @@ def test_a_lie_on_another_machine_class_leaves_it_open(theirs: Tool) -> None:
     assert "not Linux-riscv64-default" in answer.stdout
 
 
-def test_nothing_runs_unless_somebody_agrees(theirs: Tool) -> None:
+def test_nothing_runs_unless_somebody_agrees(theirs: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = theirs.folder.parent / "ran"
-    theirs.write("cases.py", CASES + f"open({str(mark)!r}, 'a').close()\n")
+    monkeypatch.setenv("RAN_MARK", str(mark))
+    theirs.write("cases.py", CASES + "import os\nopen(os.environ['RAN_MARK'], 'a').close()\n")
     ours = made(theirs)
     mark.unlink()
     refused = verify(ours)
