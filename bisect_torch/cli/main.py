@@ -28,6 +28,7 @@ COMMANDS: tuple[Command, ...] = (
     ("run", "bisect_torch.cli.run", "run cases on every release and say what changed where", True),
     ("bisect", "bisect_torch.cli.bisect", "find the release that changed it, with few installs", True),
     ("recheck", "bisect_torch.cli.recheck", "does a new build fix what was bad in earlier results?", False),
+    ("verify", "bisect_torch.cli.verify", "run the claims of somebody's results here", False),
     ("watch", "bisect_torch.cli.watch", "run a file again on every save, on workers that stay warm", False),
     ("new", "bisect_torch.cli.new", "a script or case file from the text of a bug report", False),
     ("judge", "bisect_torch.cli.judge", "judge results again with other tolerances, without running", False),

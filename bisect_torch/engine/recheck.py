@@ -123,7 +123,8 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
     """Every row, before and now."""
     names = display_names([item.file.path for item in request.discovered], request.working_directory)
     now: dict[Row, Point | None] = {
-        (series.case_file, series.instance, series.device): series.points[-1] for series in result.series
+        (series.case_file, request.file.private.instance(series.instance), series.device): series.points[-1]
+        for series in result.series
     }
     found = []
     for row in plan.rows:

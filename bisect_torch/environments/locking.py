@@ -31,6 +31,7 @@ from bisect_torch.errors import Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
 
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 _UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
 
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
@@ -98,6 +99,8 @@ def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
 
     It holds the hashes of the default index; ``build.lock`` is only there when what is offered has these hashes.
     """
+    if build.only_lock:
+        return build.lock
     covers = (
         build.kind is BuildKind.RELEASE
         and build.variant is None
@@ -276,11 +279,26 @@ def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
     text = path.read_text(encoding="utf-8")
     statements = _statements(text)
     lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = _digest(lines)
     pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
     if not any(pin.project == "torch" for pin in pins):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
     return Lock(path, digest, pins, committed)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def lock_digest(text: str) -> str:
+    """The hash of a lock that holds no editable project."""
+    return _digest(sorted(_statements(text)))
+
+
+def only_pins(text: str) -> bool:
+    """Whether a lock holds nothing but ``name==version`` with hashes: no address, no option, nothing without a hash."""
+    statements = _statements(text)
+    return bool(statements) and all(_PINNED.fullmatch(statement) for statement in statements)
 
 
 def _statements(text: str) -> list[str]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from bisect_torch.analysis import judge
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
+from bisect_torch.redaction import Private
 from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
 
 _PREFIX = "bisect_torch."
@@ -25,6 +26,7 @@ _TOOL = _PREFIX + "tool_version"
 _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
+_REDACTED = _PREFIX + "redacted"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,14 @@ class Metadata:
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    def redacted(self, private: Private) -> Metadata:
+        """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
+        return Metadata(
+            runs=tuple(private.manifest(run) for run in self.runs),
+            locks={digest: private.redact(text) for digest, text in self.locks.items()},
+            sources={digest: private.redact(text) for digest, text in self.sources.items()},
+        )
+
     def with_more(self, other: Metadata) -> Metadata:
         """What this and a later one say together; of a run, the last manifest counts."""
         return Metadata(
@@ -50,8 +60,8 @@ class Metadata:
         )
 
 
-def read_table(path: Path) -> tuple[pa.Table, Metadata]:
-    """The stored columns and the metadata of a results file.
+def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
+    """The stored columns and the metadata of a results file, and whether it was written without anything private.
 
     Raises:
         UsageError: It is not a results file, or one of a newer version of the tool.
@@ -59,12 +69,14 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
     """
     try:
         with pq.ParquetFile(path) as file:
-            metadata = _metadata(path, file.schema_arrow.metadata or {})
+            raw = file.schema_arrow.metadata or {}
+            metadata = _metadata(path, raw)
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            return file.read(columns=[name for name in STORED if name in present]), metadata
+            table = file.read(columns=[name for name in STORED if name in present])
+            return table, metadata, _REDACTED.encode() in raw
     except pa.ArrowInvalid as error:
         first_line = str(error).partition("\n")[0]
         raise UsageError(
@@ -161,6 +173,7 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
             _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
             _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
             _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
+            _REDACTED: "1",
         }
     )
     temporary: str | None = None
