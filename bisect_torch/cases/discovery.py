@@ -93,11 +93,15 @@ def _check_expression(expression: str) -> None:
 
 
 def _read_path(path: Path) -> list[Discovered]:
-    if path.is_dir():
-        return _read_folder(path)
-    if not path.exists():
-        raise UsageError(f"{path}: no such file", hint=_nearest(path))
-    return [_read_file(path.resolve())]
+    try:
+        if path.is_dir():
+            return _read_folder(path)
+        if not path.exists():
+            raise UsageError(f"{path}: no such file", hint=_nearest(path))
+        path = path.resolve()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return [_read_file(path)]
 
 
 def _nearest(path: Path) -> str | None:
@@ -124,6 +128,13 @@ def _runnable(files: Iterable[Path]) -> list[Discovered]:
 
 def _read_file(path: Path) -> Discovered:
     source = read_bytes(path)
+    try:
+        return _read_source(path, source)
+    except RecursionError:
+        raise UsageError(f"{path}:1: cannot be read as Python: it is nested too deeply") from None
+
+
+def _read_source(path: Path, source: bytes) -> Discovered:
     module = parse(path, source)
     reading = read_cases(path, module)
     neighbours = local_modules(path, module)

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from bisect_torch.cli import output
 from bisect_torch.cli.words import before_dashes, before_pytest
-from bisect_torch.errors import BisectTorchError, UsageError
+from bisect_torch.errors import BisectTorchError, InfrastructureError, UsageError
 
 PROGRAM = "bisect-torch"
 
@@ -118,10 +118,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         output.drop_stdout()
         return 141  # what a shell shows for a program that SIGPIPE ended
+    except OSError as error:
+        # Always the machine's: a disk that fails, a folder that may not be entered. What is met often says more.
+        if debug:
+            output.print_traceback(error)
+        return output.print_expected(_of_the_machine(error))
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing above could say it better
         return output.print_unexpected(error, debug=debug)
+
+
+def _of_the_machine(error: OSError) -> InfrastructureError:
+    said = error.strerror or str(error).partition("\n")[0] or type(error).__name__
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return InfrastructureError(f"{where}{said}", hint="run again with --debug for the traceback")
 
 
 def _dispatch(words: Sequence[str]) -> int:

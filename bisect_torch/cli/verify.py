@@ -118,7 +118,7 @@ def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Claim, ...
         claims = claims_of(results, chosen, findings.observed)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:  # of a stranger's manifests anything may come
         raise UsageError(f"{args.results} cannot be read as results: {type(problem).__name__}: {problem}") from None
-    if args.case is not None and not any(named(args.case, each) for each in findings.series):
+    if args.case is not None and not any(is_named(args.case, each) for each in findings.series):
         raise unknown_case(args.case, args.results, findings.series)
     return claims
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from bisect_torch import own_digest
 from bisect_torch.child_processes import Completed
 from bisect_torch.environments.companions import COMPANIONS, check_sources
 from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify, left_the_index
@@ -27,7 +28,7 @@ from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import remove_tree
 from bisect_torch.environments.uv import Uv
-from bisect_torch.errors import Interrupted, UsageError
+from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
 
@@ -71,7 +72,7 @@ def lock_for(
     request = _Request.of(build, interpreter, options)
     target = request.kept_in(options)
     with options.store.guard(f"lock-{target.stem}", cancel=cancel):
-        if not target.is_file():
+        if not _is_kept(target):
             _make(request, target, options, cancel)
     return _read(target, options, committed=False)
 
@@ -87,11 +88,19 @@ def known_lock(build: Build, interpreter: Interpreter, options: EnvironmentOptio
     if path is not None:
         return _read(path, options, committed=True)
     target = _Request.of(build, interpreter, options).kept_in(options)
-    if target.is_file():
+    if _is_kept(target):
         return _read(target, options, committed=False)
     if build.gone:
         raise left_the_index(build)
     return None
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether a lock is there and undamaged. A damaged one, or half of one, is another set of versions: made anew."""
+    try:
+        return own_digest.fits(path.read_bytes()) is True
+    except FileNotFoundError:
+        return False
 
 
 def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
@@ -215,8 +224,10 @@ def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: 
     folder.mkdir()
     try:
         made = _resolve(request, folder, Uv(options, cancel))
-        pins = parse_lock("\n".join(line for line in _statements(made.read_text()) if not line.startswith("-")))
+        text = made.read_text(encoding="utf-8")
+        pins = parse_lock("\n".join(line for line in _statements(text) if not line.startswith("-")))
         check_sources(request.build, pins, request.asked, options.store.index_cache)
+        made.write_bytes(own_digest.filled(f"{text}# {own_digest.BLANK}\n".encode()))
         os.replace(made, target)
     finally:
         remove_tree(folder)
@@ -276,7 +287,10 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
 
 
 def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
     statements = _statements(text)
     lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
     digest = _digest(lines)

@@ -14,7 +14,8 @@ import pyarrow as pa
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
 from bisect_torch.redaction import Private, this_machine
-from bisect_torch.results.journal import Journal, JournalContent
+from bisect_torch.results import checks
+from bisect_torch.results.journal import Journal, JournalContent, encode
 from bisect_torch.results.parquet import (
     Metadata,
     known_fields,
@@ -70,7 +71,10 @@ class ResultsFile:
                 its folder does not exist, or nothing may be written there.
             InfrastructureError: It cannot be read.
         """
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name with a zero byte
+            raise UsageError(f"{path}: {error}", hint="name another file for the results") from None
         journal = Journal(path.with_name(path.name + ".journal"))
         _check_place(path, journal.path, must_exist)
         content = journal.read()
@@ -81,10 +85,12 @@ class ResultsFile:
         return results
 
     def _take_in(self, content: JournalContent) -> None:
-        found, recorded = _records(self.path, content, self.private)
+        found, recorded, strange = _records(self.path, content, self.private)
         self._metadata = self._metadata.with_more(recorded)
         for observation in found:
             self._remember(observation)
+        if strange:
+            self.problems += (f"{self._journal.path}: {len(strange)} records of an unknown kind are not used",)
         if content.damaged:
             self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
         if content.torn:
@@ -210,14 +216,15 @@ class ResultsFile:
     def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
         content = self._journal.read()
         table, metadata = _read(self.path, self.private) if self.path.exists() else (self._table, self._metadata)
-        found, recorded = _records(self.path, content, self.private)
+        found, recorded, strange = _records(self.path, content, self.private)
         added = {identity(o): o for o in found} | self._added
         metadata = metadata.with_more(recorded).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
-        if content.damaged:
+        aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in strange]
+        if aside:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
-                file.write(b"\n".join(content.damaged) + b"\n")
+                file.write(b"".join(aside))
         self._journal.remove_locked()
         self._metadata = metadata
         self._added = added
@@ -260,31 +267,52 @@ def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
     return found.select([name for name in STORED if name in table.column_names]), metadata.redacted(private)
 
 
-def _records(path: Path, content: JournalContent, private: Private) -> tuple[list[Observation], Metadata]:
+def _records(
+    path: Path, content: JournalContent, private: Private
+) -> tuple[list[Observation], Metadata, list[Mapping[str, object]]]:
+    """What a journal's records say, and the records that are whole but of a kind that nobody knows."""
     observations: list[Observation] = []
     runs: list[Mapping[str, object]] = []
-    locks: dict[str, str] = {}
-    sources: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
+    strange: list[Mapping[str, object]] = []
     for record in content.records:
-        version: Any = record.get("v")
-        if version > SCHEMA_VERSION:
-            raise UsageError(
-                f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
-                hint="upgrade bisect-torch, or name another results file",
-            )
-        value: Any = record.get("observation") or record.get("run") or record.get("lock") or record.get("source")
-        if "observation" in record:
-            observations.append(private.observation(known_fields(value)))
-        elif "run" in record:
-            runs.append(value)
-        elif "lock" in record:
-            locks[value[0]] = value[1]
-        elif "source" in record:
-            sources[value[0]] = value[1]
-    return observations, Metadata().with_more(Metadata(tuple(runs), locks, sources).redacted(private))
+        _check_version(path, record.get("v"))
+        try:
+            (kind,) = record.keys() - {"v"}
+            value: Any = record[kind]
+            if kind == "observation":
+                observations.append(private.observation(known_fields(value)))
+            elif kind == "run":
+                runs.append(checks.run(value))
+            else:
+                digest, text = checks.text(value)
+                texts[kind][digest] = text
+        except (KeyError, ValueError, TypeError, AttributeError):
+            strange.append(record)
+    metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
+    return observations, Metadata().with_more(metadata), strange
+
+
+def _check_version(path: Path, version: object) -> None:
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UsageError(
+            f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
+            hint="upgrade bisect-torch, or name another results file",
+        )
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
+    """
+    Raises:
+        UsageError: Nothing can be kept there, or nothing is there that must be.
+    """
+    try:
+        _look(path, journal, must_exist)
+    except OSError as error:  # a folder above may not be entered, the name is too long
+        raise UsageError(f"{path}: {error.strerror}", hint="name another file for the results") from None
+
+
+def _look(path: Path, journal: Path, must_exist: bool) -> None:
     hint = "name a results file" if must_exist else "name another file for the results"
     for each in (path, journal):
         if each.exists() and not each.is_file():
