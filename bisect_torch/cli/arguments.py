@@ -16,6 +16,7 @@ LOCKS = ("release", "today")
 """Which dependencies an environment gets."""
 
 _DEVICE = re.compile(rf"(?:{'|'.join(DEVICE_KINDS)})(?::\d+)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm(?:\d+(?:\.\d+)*)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
@@ -85,6 +86,13 @@ def backend(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a backend; known are pypi, auto, cpu, xpu, and with its version cu128 or rocm6.4"
         )
+    return text
+
+
+def variable_name(text: str) -> str:
+    """An argparse type: the name of an environment variable."""
+    if not _VARIABLE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a variable; its value stays in the environment")
     return text
 
 

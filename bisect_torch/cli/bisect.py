@@ -154,7 +154,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.bisection import BisectionReport
 
     request = build_bisection(args)
-    lines = _plan_lines(request)
+    lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
@@ -162,7 +162,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     result = Bisection(request, observe, interruption).execute()
-    _print(result, findings_of(request, result), as_json=args.json)
+    _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
     return result.exit_code
 
 
@@ -362,7 +362,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         )
         for row in result.rows
     )
-    return Findings(
+    found = Findings(
         builds=tuple(build for build in result.builds if build.name in names),
         environments=result.environments,
         series=series,
@@ -379,6 +379,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         locks=request.run.file.locks,
         sources=request.run.file.sources,
     )
+    return request.run.file.private.inside(found)
 
 
 def _shown(result: BisectResult) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
-import os
 import queue
 import sys
 import threading
@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from bisect_torch import analysis, cases, environments, temporary
+from bisect_torch import analysis, cases, environments, own_digest, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
@@ -37,6 +37,7 @@ CONFIRMING_S = 1800.0
 """Cell seconds that confirming may take before what is left is named instead of run."""
 
 _STOP_GRACE_S = 1.0
+_KEPT_FORMAT = 2
 
 
 class _Ready(events.EnvironmentReady):
@@ -72,7 +73,7 @@ class Run:
     def __init__(self, request: RunRequest, observer: events.Observer, interruption: Interruption) -> None:
         self._request = request
         self._interruption = interruption
-        self._tell = observer
+        self._observer = observer
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         # Forking a process that has used the system libraries of macOS is not safe.
@@ -153,6 +154,14 @@ class Run:
         seconds = time.monotonic() - begin
         self._tell(events.RunFinished(interrupted, seconds))
         return self._result(interrupted, seconds)
+
+    def _tell(self, event: events.Event) -> None:
+        """Tell the observer. What others have written may quote credentials."""
+        if isinstance(event, events.Note):
+            event = dataclasses.replace(event, text=self._ledger.file.private.hide_secrets(event.text))
+        elif isinstance(event, events.BuildProgress) and event.message:
+            event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
+        self._observer(event)
 
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
@@ -369,9 +378,9 @@ class Run:
         for item in self._request.discovered:
             instances = item.instances
             if instances is None and item.file.kind is not CaseKind.PYTEST:
-                kept = self._expansion_path(item)
-                if kept.exists():
-                    instances = cases.from_expansion(item, json.loads(kept.read_text()))
+                kept = own_digest.read_kept(self._expansion_path(item))
+                if kept is not None:
+                    instances = cases.from_expansion(item, kept["rows"])
             if instances is not None:
                 self._instances[item.file.path] = self._selected(instances)
         if self._suites.item is not None:
@@ -381,7 +390,13 @@ class Run:
 
     def _expansion_path(self, item: Discovered) -> Path:
         # The staged code counts: parameters and sizes may come from its numerics.
-        known_by = [item.file.sha256, dict(item.file.local_modules), self._staged.parent.name, self._request.thorough]
+        known_by = [
+            _KEPT_FORMAT,
+            item.file.sha256,
+            dict(item.file.local_modules),
+            self._staged.parent.name,
+            self._request.thorough,
+        ]
         parts = json.dumps(known_by, sort_keys=True)
         digest = hashlib.sha256(parts.encode()).hexdigest()
         return self._request.environment_options.store.expansions / f"{digest}.json"
@@ -389,8 +404,13 @@ class Run:
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         only = self._request.only
         if only is not None:
-            instances = tuple(each for each in instances if (each.case.file.path, each.name) in only)
+            instances = tuple(each for each in instances if self._is_among(each, only))
         return cases.matching(instances, self._request.select) if self._request.select else instances
+
+    def _is_among(self, instance: Instance, only: frozenset[tuple[Path, str]]) -> bool:
+        """Whether it is named, as it is called or as a results file calls it."""
+        names = instance.name, self._request.file.private.instance(instance.name)
+        return any((instance.case.file.path, name) in only for name in names)
 
     def _rows(self) -> tuple[Instance, ...]:
         files = (item.file.path for item in self._request.discovered)
@@ -403,10 +423,7 @@ class Run:
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        path = self._expansion_path(item)
-        made = path.with_name(f"{path.name}~{temporary.owner()}")
-        made.write_text(json.dumps(message.rows))
-        os.replace(made, path)  # whole or not at all: a later run believes what it finds
+        own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))
@@ -500,6 +517,7 @@ class Run:
             "seed": request.seed,
             "fresh": request.fresh,
             "thorough": request.thorough,
+            "pass_env": sorted(set(request.environment_options.pass_env)),
             "case_files": sorted(
                 {item.file.sha256 for item in request.discovered}
                 | {instance.case.file.sha256 for instance in self._suites.instances}
