@@ -81,7 +81,7 @@ def _always_ok(series: Series) -> bool:
 def name_of(series: Sequence[Series], findings: Findings) -> str:
     """What it is about: an instance as code, several as ``12 of 16 instances of bmm``."""
     if len(series) == 1:
-        device = f" on {prose(series[0].device)}" if len({each.device for each in findings.series}) > 1 else ""
+        device = f" on {prose(series[0].device)}" if findings.several_devices else ""
         return code(series[0].instance) + device
     return prose(subject(series, findings))
 
