@@ -34,7 +34,14 @@ def chooser(expression: str) -> Callable[[str, str], bool]:
     if not expression.strip():
         return lambda file, instance: True
     test = _Expression(expression).parse()
-    return lambda file, instance: test(f"{file}::{instance}".lower())
+
+    def fits(file: str, instance: str) -> bool:
+        try:
+            return test(f"{file}::{instance}".lower())
+        except RecursionError:
+            raise UsageError(f"-k {expression[:40]!r}…: nested too deeply") from None
+
+    return fits
 
 
 class _Expression:

@@ -43,8 +43,8 @@ def as_data(findings: Findings) -> dict[str, object]:
         dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
             (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
             differs, in words).
-        predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``unjudged`` (numbers) and
-            ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
+        predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``simulated``, ``unjudged`` (numbers)
+            and ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         decoding: null where no cell recorded greedy outputs, else see
             :func:`bisect_torch.report.decoding_data.decoding_data`.
@@ -100,6 +100,7 @@ def _predictions(found: list[Predicted]) -> dict[str, object] | None:
     return {
         "cells": len(found),
         "as_predicted": sum(each.fits for each in found),
+        "simulated": sum(each.simulated for each in found),
         "unjudged": sum(each.seen is None for each in found),
         "deviations": [
             {
