@@ -116,7 +116,7 @@ def test_the_data_is_json_without_infinities_and_names_every_cell():
     assert document["series"][0]["cells"]["2.4.1"] is None
     assert document["series"][0]["cells"]["2.5.0"]["rel_error"] == "inf"
     assert sorted(document) == [
-        "builds", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
+        "builds", "causes", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
         "interrupted", "notes",
         "predictions", "results", "seconds", "series", "unjudged",
     ]  # fmt: skip
