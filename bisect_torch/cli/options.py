@@ -114,6 +114,7 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
         extras=(*args.extras, *implied_extras(args)),
         editable=tuple(_project(folder) for folder in args.editable),
         locks=args.locks[0],
+        max_disk_bytes=vars(args).get("max_disk"),
     )
 
 

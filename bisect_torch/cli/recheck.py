@@ -111,7 +111,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     if left := sorted(set(earlier.conditions.pass_env) - set(args.pass_env)):
         print(f"note: the earlier cells saw {', '.join(left)}; --pass-env lets these see it too", file=sys.stderr)
     _choose_build(args)
-    request = narrowed(build_request(args, discovered=plan.discovered), plan)
+    request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     rows = compare(plan, request, result)

@@ -15,6 +15,7 @@ from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
+    from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.interruption import Interruption
@@ -123,6 +124,13 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+    if matrix:
+        running.add_argument(
+            "--max-disk",
+            type=size,
+            metavar="SIZE",
+            help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
+        )
     add_pass_env_option(running)
 
 
@@ -151,7 +159,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args)
+    request = build_request(args, in_groups=True)
     plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -181,14 +189,16 @@ def build_request(
     *,
     choice: Selection | None = None,
     discovered: tuple[Discovered, ...] | None = None,
-    at_most: Callable[[int], int] | None = None,
+    scope: Callable[[tuple[Build, ...]], Scope] | None = None,
+    in_groups: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
     Args:
         choice: Which builds, instead of what the options say.
         discovered: What is run, instead of what the line names.
-        at_most: Number of builds to number of environments that will be made at most; all when None.
+        scope: What a search takes of the builds that there are; a run takes all of them.
+        in_groups: Environments may come and go, where the disk does not hold all of them.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -226,8 +236,13 @@ def build_request(
         cache_dir=options.store.index_cache,
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
-        note=lambda text: print(f"note: {text}", file=sys.stderr),
+        note=_note,
+        ask_facts=scope is None,
     )
+    at_most = first = None
+    if scope is not None:
+        part = scope(builds)
+        builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
     builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
     return RunRequest(
         builds=builds,
@@ -235,7 +250,9 @@ def build_request(
         discovered=discovered,
         environment_options=options,
         plan=_with_notes(
-            environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))), args, projects
+            environments.plan_environments(builds, options, at_most=at_most, now=first, in_groups=in_groups),
+            args,
+            projects,
         ),
         results=args.output,
         file=file,
@@ -256,6 +273,20 @@ def build_request(
         command_line=tuple(sys.argv[1:]),
         source=source,
     )
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, ...]:
+    """The builds of a search; of the first ones the commit and size that must be asked for."""
+    from bisect_torch.releases.nightly_ledger import NightlyLedger
+    from bisect_torch.releases.unreleased import with_facts
+
+    first = [build for build in scope.builds if build.name in scope.first]
+    known = {build.name: build for build in with_facts(first, NightlyLedger(ledger), python=minor, note=_note)}
+    return tuple(known.get(build.name, build) for build in scope.builds)
 
 
 def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
@@ -396,8 +427,9 @@ def _plan_lines(request: RunRequest) -> list[str]:
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.missing:
         lines.append(
-            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more of "
-            f"{bytes_words(plan.free_bytes)} free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
+            f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
+            f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []

@@ -115,6 +115,7 @@ class Watch:
         self._warm: WarmWorkers[WorkerProcess] = WarmWorkers(self._start_worker, budget_bytes)
         self._slots = Slots(request.jobs, self._warm, self._conditions, self._inbox.put)
         self._cancel = threading.Event()
+        self._uses = environments.Uses(request.environment_options.store)
         self._ready: dict[str, Environment] = {}
         self._failed: dict[str, _Ready] = {}
         self._state = WatchState(path, tuple(build.name for build in request.builds))
@@ -419,6 +420,7 @@ class Watch:
                 self._request.environment_options,
                 cancel=self._cancel,
                 python=planned.request,
+                uses=self._uses,
             )
         except BisectTorchError as error:
             return _Ready(build, None, error.message, environments.outcome_of(error))

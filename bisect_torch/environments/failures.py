@@ -45,6 +45,10 @@ class EnvironmentBroken(BisectTorchError):  # noqa: N818
         self.reason = reason
 
 
+class InUse(BisectTorchError):  # noqa: N818
+    """An environment cannot be removed: a run uses it."""
+
+
 def outcome_of(error: BisectTorchError) -> Outcome:
     """What becomes of the cells of a build whose environment could not be made."""
     if isinstance(error, NotInstallable):

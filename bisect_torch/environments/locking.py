@@ -65,19 +65,33 @@ def lock_for(
         UsageError: An extra requirement cannot be read.
         InfrastructureError: The index cannot be used.
     """
-    path = committed_lock(build, options)
-    if path is not None:
-        return _read(path, options, committed=True)
+    known = known_lock(build, interpreter, options)
+    if known is not None:
+        return known
     request = _Request.of(build, interpreter, options)
-    target = options.store.locks / f"{_slug(build.version)}-{request.digest[:16]}.lock"
-    if target.is_file():
-        return _read(target, options, committed=False)
-    if build.gone:
-        raise left_the_index(build)
+    target = request.kept_in(options)
     with options.store.guard(f"lock-{target.stem}", cancel=cancel):
         if not target.is_file():
             _make(request, target, options, cancel)
     return _read(target, options, committed=False)
+
+
+def known_lock(build: Build, interpreter: Interpreter, options: EnvironmentOptions) -> Lock | None:
+    """The lock of a build for a Python where there is one already; nothing is asked and nothing is made.
+
+    Raises:
+        NotInstallable: There is none, and none can be made: the build has left its index.
+        UsageError: An extra requirement cannot be read.
+    """
+    path = committed_lock(build, options)
+    if path is not None:
+        return _read(path, options, committed=True)
+    target = _Request.of(build, interpreter, options).kept_in(options)
+    if target.is_file():
+        return _read(target, options, committed=False)
+    if build.gone:
+        raise left_the_index(build)
+    return None
 
 
 def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
@@ -152,6 +166,10 @@ class _Request:
         asked = tuple(sorted(named - set(fixed)))
         parts = tuple(requirements), constraints, tuple(arguments)
         return cls(build, interpreter.path, *parts, newest, free, asked, digest)
+
+    def kept_in(self, options: EnvironmentOptions) -> Path:
+        """Where the store has the lock, once it was made."""
+        return options.store.locks / f"{_slug(self.build.version)}-{self.digest[:16]}.lock"
 
 
 def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:

@@ -29,6 +29,7 @@ class Selection:
         minor_only: Of each minor release in the range, the last patch only. Named versions stay.
         nightly: Builds that are no releases yet; added to the others. The names above may say ``nightly``, ``test``, a
             day or days, too.
+        inside: The nightly builds between the oldest and the newest of all these, of these days, take part too.
         either_way: The ends of the range may stand the wrong way round, where one of them is no release: which is the
             older is only known once it was found.
     """
@@ -39,6 +40,7 @@ class Selection:
     exclude: tuple[str, ...] = ()
     minor_only: bool = False
     nightly: tuple[NightlyWord, ...] = ()
+    inside: NightlyWord | None = None
     either_way: bool = False
 
     @property

@@ -124,10 +124,17 @@ def _statement(transition: Transition, number: int, *, gap: bool = False) -> str
     if transition.kind is TransitionKind.APPEARED:
         it = "it" if number == 1 else "they"
         where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
-        return f"{are} first available in {new_name}{where} (absent up to {old_name})"
+        when = f"available again in {new_name}" if _was_available(transition) else f"first available in {new_name}"
+        return f"{are} {when}{where} (absent up to {old_name})"
     if transition.kind is TransitionKind.DISAPPEARED:
         return f"{are} gone from {since} (last available in {old_name})"
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
+
+
+def _was_available(transition: Transition) -> bool:
+    """Whether a build before the older end has the name."""
+    older = transition.series.points[: transition.series.builds.index(transition.before.build)]
+    return any(point is not None and point.solid and not point.judgement.api_absent for point in older)
 
 
 def _happened_before(transition: Transition) -> bool:
