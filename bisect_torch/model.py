@@ -254,7 +254,8 @@ class Case:
 
     Args:
         file: Where it stands.
-        name: The function's name; for a script, the file's stem; for a command, its first word's stem.
+        name: The function's name; for a script, the file's stem; for a command, the stem of the first script among its
+            words, the module after ``-m``, else the stem of its first word.
         line: Line of the definition, 1-based.
         devices: Device types on which it makes sense; empty for any.
         needs: Capabilities (``compile``) and requirements (``torch>=2.6``).

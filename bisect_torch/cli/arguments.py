@@ -64,6 +64,14 @@ def devices(text: str) -> tuple[str, ...]:
     return names
 
 
+def device_pair(text: str) -> tuple[str, str]:
+    """An argparse type: a device of one results file and the one of another that it is compared with."""
+    one, sign, other = (part.strip() for part in text.partition("="))
+    if not (one and sign and other):
+        raise argparse.ArgumentTypeError(f"{text!r} is not two devices such as cpu=cuda:0")
+    return one, other
+
+
 def locks(text: str) -> tuple[str, ...]:
     """An argparse type: ``release``, ``today`` or both, in this order."""
     words = comma_list(text)

@@ -121,10 +121,11 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
 def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tuple[str, ...]]:
     from bisect_torch import analysis
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.cli.rows import is_named, unknown_case
 
     findings = judged_again(file, None)
     every = [*findings.series, *findings.twins]
-    rows = [each for each in every if args.device in (None, each.device) and named(args.case, each)]
+    rows = [each for each in every if args.device in (None, each.device) and is_named(args.case, each)]
     if not rows:
         raise unknown_case(args.case, args.results, every, args.device)
     found = [each for series in rows for each in analysis.transitions(series)]
@@ -157,23 +158,6 @@ def _ends(transition: Transition) -> str:
     return f"from {transition.before.build} to {transition.after.build}"
 
 
-def named(name: str, series: Series) -> bool:
-    """Whether a word of a command line means a row: an instance, a case, or a file."""
-    case, path = series.instance.partition("[")[0], Path(series.case_file)
-    return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
-
-
-def unknown_case(name: str, results: Path, series: Sequence[Series], device: str | None = None) -> UsageError:
-    """The error that no row is meant, with what the file has."""
-    import difflib
-
-    names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    where = f" on {device}" if device else ""
-    return UsageError(f"{results} holds no case {name!r}{where}", hint=f"did you mean {near[0]}?" if near else known)
-
-
 # --- how it was run
 
 
@@ -204,9 +188,16 @@ def _earlier_run(
             continue
         item = next((item for item in items if item.file.sha256 in hashes), None)
         if item is not None:
-            return words, options, item
+            return words, options, _called(item, series.instance)
     hint = newest.message if newest else "run it again with `bisect-torch run`, from the folder where it was run"
     raise UsageError(f"{series.case_file} is not found here as it was when it ran", hint=hint)
+
+
+def _called(item: Discovered, name: str) -> Discovered:
+    from bisect_torch import cases
+    from bisect_torch.model import CaseKind
+
+    return cases.called(item, name) if item.file.kind is CaseKind.COMMAND else item
 
 
 def _covers(run: Mapping[str, object], before: str, after: str) -> tuple[bool, str]:

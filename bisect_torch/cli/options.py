@@ -143,11 +143,11 @@ def _python(text: str | None) -> str | None:
     """A version as it is; the absolute path of an interpreter."""
     if text is None or os.sep not in text:
         return text
-    return str(Path(text).expanduser().absolute())
+    return str(str(Path(os.path.expanduser(text)).absolute()))
 
 
 def _project(folder: Path) -> Path:
-    folder = folder.expanduser().absolute()
+    folder = Path(os.path.expanduser(folder)).absolute()
     if not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
         raise UsageError(
             f"--with-editable {folder}: no project there", hint="a folder with a pyproject.toml or setup.py"

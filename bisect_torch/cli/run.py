@@ -104,7 +104,12 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         running.add_argument(
             "--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)"
         )
-    running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
+    running.add_argument(
+        "--jobs",
+        type=positive(int),
+        metavar="N",
+        help="cells at once (default: one a core, and one more for each accelerator)",
+    )
     running.add_argument(
         "--timeout",
         type=positive(float),
@@ -113,7 +118,11 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         help="for one cell, without loading torch and its compiler (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+        "--device",
+        type=devices,
+        default=("cpu",),
+        metavar="LIST",
+        help="such as cpu,cuda:0 (default cpu); one cell at a time on each accelerator",
     )
     running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
     running.add_argument(
@@ -259,7 +268,7 @@ def build_request(
         working_directory=Path.cwd(),
         devices=args.device,
         select=args.select,
-        jobs=args.jobs or default_jobs(),
+        jobs=args.jobs or default_jobs(args.device),
         timeout_s=args.timeout,
         repeats=args.repeat,
         isolation=Isolation(args.isolation) if args.isolation else None,
@@ -406,11 +415,9 @@ def continue_with(words: Sequence[str]) -> str:
 def print_findings(findings: Findings, *, as_json: bool) -> None:
     """Matrix, sentences and counts on stdout."""
     if as_json:
-        import json
+        from bisect_torch.report.data import json_text
 
-        from bisect_torch.report.data import as_data
-
-        sys.stdout.write(json.dumps(as_data(findings), indent=1) + "\n")
+        sys.stdout.write(json_text(findings))
         return
     from bisect_torch.report.summary import summary
     from bisect_torch.report.terminal import print_lines, width_for

@@ -108,17 +108,17 @@ def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Claim, ...
     Raises:
         UsageError: There is no such case in it, or its manifests are not of this tool.
     """
-    from bisect_torch.cli.attribute import named, unknown_case
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.cli.rows import is_named, unknown_case
     from bisect_torch.engine.verifying import claims_of
 
     try:
         findings = judged_again(results, None)
-        chosen = [each for each in findings.transitions if args.case is None or named(args.case, each.series)]
+        chosen = [each for each in findings.transitions if args.case is None or is_named(args.case, each.series)]
         claims = claims_of(results, chosen, findings.observed)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:  # of a stranger's manifests anything may come
         raise UsageError(f"{args.results} cannot be read as results: {type(problem).__name__}: {problem}") from None
-    if args.case is not None and not any(named(args.case, each) for each in findings.series):
+    if args.case is not None and not any(is_named(args.case, each) for each in findings.series):
         raise unknown_case(args.case, args.results, findings.series)
     return claims
 

@@ -52,7 +52,7 @@ class Earlier:
 
     Args:
         points: Row to its newest judged point, rows in the order of the results.
-        files: Case file as the results name it, to where it is now.
+        files: Row to where its case file is now.
         never_judged: Rows without any.
         notes: What the user should know.
     """
@@ -61,7 +61,7 @@ class Earlier:
     environments: Mapping[str, Environment]
     points: Mapping[Row, Point]
     observations: Mapping[Row, tuple[Observation, ...]]
-    files: Mapping[str, Located]
+    files: Mapping[Row, Located]
     conditions: Conditions
     never_judged: tuple[Row, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -100,7 +100,8 @@ def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
     conditions, notes = _conditions(results.runs, own, results.private)
     folders = tuple(dict.fromkeys([Path.cwd(), results.path.absolute().parent]))
     remembered = _remembered(seen, results.runs, results.private)
-    files = {name: locate(one, named=named, folders=folders) for name, one in remembered.items()}
+    located = {each: locate(one, named=named, folders=folders) for each, one in remembered.items()}
+    files = {row: located[_source(row, group)] for row, group in seen.items()}
     return Earlier(builds, environments, points, seen, files, conditions, tuple(never), (*results.problems, *notes))
 
 
@@ -113,24 +114,32 @@ def _at(points: Mapping[Row, Point], observations: Iterable[Observation]) -> dic
     return {row: tuple(group) for row, group in found.items()}
 
 
+_Source = tuple[str, str]
+
+
+def _source(row: Row, group: Sequence[Observation]) -> _Source:
+    """The same for all rows of a case file; commands of one folder have its name, and a hash each."""
+    return row[0], group[-1].case_file_hash if row[0] == "." else ""
+
+
 def _remembered(
     seen: Mapping[Row, Sequence[Observation]], runs: Iterable[Mapping[str, object]], private: Private
-) -> dict[str, Remembered]:
+) -> dict[_Source, Remembered]:
     lines = {str(run["run_id"]): _words(run, private) for run in runs}
-    by_file: dict[str, list[Observation]] = {}
-    for (file, _, _), group in seen.items():
-        by_file.setdefault(file, []).extend(group)
+    by_source: dict[_Source, list[Observation]] = {}
+    for row, group in seen.items():
+        by_source.setdefault(_source(row, group), []).extend(group)
     found = {}
-    for file, group in by_file.items():
+    for source, group in by_source.items():
         used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
-        words = [private.expand(file), *(word for line, _ in used for word in line)]
+        words = [private.expand(source[0]), *(word for line, _ in used for word in line)]
         modules: dict[str, str] = {}
         for each in group:
             # A store below the case's folder makes the tool's own modules look like neighbours.
             own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
             modules.update(own)
-        found[file] = Remembered(
-            name=file,
+        found[source] = Remembered(
+            name=source[0],
             sha256=group[-1].case_file_hash,
             modules=modules,
             words=tuple(dict.fromkeys(word for word in words if not word.startswith("-"))),

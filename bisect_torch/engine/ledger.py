@@ -56,6 +56,10 @@ class Ledger:
         self._present = {planned.build.name: planned.present for planned in request.plan.environments}
         self._whole: dict[str, bool] = {}
         self._superseded = _superseded(self.file.runs)
+        self._run_places = {str(run["run_id"]): place for place, run in enumerate(self.file.runs)}
+        self._fresh_runs: list[tuple[int, Mapping[str, Any]]] = [
+            (place, run) for place, run in enumerate(self.file.runs) if run.get("fresh")
+        ]
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
@@ -139,6 +143,7 @@ class Ledger:
         kept = []
         for cell in cells:
             known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
+            known = self._since_fresh(cell, known)
             for observation in known:
                 verdict = analysis.judge(observation).verdict
                 name = self.file.private.redact(cell.build.name)
@@ -148,6 +153,25 @@ class Ledger:
                     observation = self._remember(cell, observation)
                     kept.append((cell, observation))
         return kept
+
+    def _since_fresh(self, cell: CellRun, known: Sequence[Observation]) -> list[Observation]:
+        """Without what was seen before the last ``--fresh`` after which the cell was seen again.
+
+        Else the repeats that only the old results have would stand beside the new ones.
+        """
+        # A run that is not there yet is this one.
+        places = [self._run_places.get(observation.run_id, len(self._run_places)) for observation in known]
+        name = self.file.private.redact(cell.build.name)
+        case_file = cell.instance.case.file.sha256
+        began = max(
+            (
+                place
+                for place, run in self._fresh_runs
+                if place <= max(places, default=-1) and name in run["builds"] and case_file in run["case_files"]
+            ),
+            default=-1,
+        )
+        return [observation for observation, place in zip(known, places, strict=True) if place >= began]
 
     def _remember(self, run: CellRun, kept: Observation) -> Observation:
         """Take over an observation as it is kept, under the names of this run: there, they may be redacted."""

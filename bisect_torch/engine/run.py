@@ -11,7 +11,6 @@ import dataclasses
 import datetime
 import hashlib
 import json
-import os
 import queue
 import sys
 import threading
@@ -20,7 +19,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from bisect_torch import analysis, cases, environments, temporary
+from bisect_torch import analysis, cases, environments, own_digest, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
@@ -38,6 +37,7 @@ CONFIRMING_S = 1800.0
 """Cell seconds that confirming may take before what is left is named instead of run."""
 
 _STOP_GRACE_S = 1.0
+_KEPT_FORMAT = 2
 
 
 class _Ready(events.EnvironmentReady):
@@ -378,9 +378,9 @@ class Run:
         for item in self._request.discovered:
             instances = item.instances
             if instances is None and item.file.kind is not CaseKind.PYTEST:
-                kept = self._expansion_path(item)
-                if kept.exists():
-                    instances = cases.from_expansion(item, json.loads(kept.read_text()))
+                kept = own_digest.read_kept(self._expansion_path(item))
+                if kept is not None:
+                    instances = cases.from_expansion(item, kept["rows"])
             if instances is not None:
                 self._instances[item.file.path] = self._selected(instances)
         if self._suites.item is not None:
@@ -390,7 +390,13 @@ class Run:
 
     def _expansion_path(self, item: Discovered) -> Path:
         # The staged code counts: parameters and sizes may come from its numerics.
-        known_by = [item.file.sha256, dict(item.file.local_modules), self._staged.parent.name, self._request.thorough]
+        known_by = [
+            _KEPT_FORMAT,
+            item.file.sha256,
+            dict(item.file.local_modules),
+            self._staged.parent.name,
+            self._request.thorough,
+        ]
         parts = json.dumps(known_by, sort_keys=True)
         digest = hashlib.sha256(parts.encode()).hexdigest()
         return self._request.environment_options.store.expansions / f"{digest}.json"
@@ -417,10 +423,7 @@ class Run:
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        path = self._expansion_path(item)
-        made = path.with_name(f"{path.name}~{temporary.owner()}")
-        made.write_text(json.dumps(message.rows))
-        os.replace(made, path)  # whole or not at all: a later run believes what it finds
+        own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))

@@ -67,6 +67,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _DISK_FULL = re.compile(r"no space left on device|os error 28|disk quota exceeded|os error 122", re.IGNORECASE)
 _HASH = re.compile(r"hash mismatch|hashes? (?:do|does) not match", re.IGNORECASE)
 _REFUSED = re.compile(r"\b(?:401|403)\b.*(?:unauthorized|forbidden)|lack of valid authentication", re.IGNORECASE)
+_CERTIFICATE = re.compile(r"invalid peer certificate|unknown ?issuer|self-?signed certificate", re.IGNORECASE)
 _TRANSIENT = re.compile(
     r"\b(?:408|429|5\d\d)\b [A-Z][a-z]+|HTTP status server error|error sending request"
     r"|connection (?:reset|refused|closed|error)|connect(?:ion)? timed? ?out|timed out|operation timed|dns error"
@@ -131,6 +132,11 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
         )
     if _REFUSED.search(said):
         return InfrastructureError(f"{doing}: the index refused access: {reason}")
+    if _CERTIFICATE.search(said):
+        return InfrastructureError(
+            f"{doing}: the index's certificate is not trusted: {reason}",
+            hint="SSL_CERT_FILE names a file of certificates; uv's own settings count too",
+        )
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):

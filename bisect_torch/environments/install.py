@@ -283,7 +283,7 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
         UsageError: There is no interpreter at ``path``, or no torch in it.
         EnvironmentBroken: Its control case failed.
     """
-    path = path.expanduser().absolute()
+    path = Path(os.path.expanduser(path)).absolute()
     if not os.access(path, os.X_OK) or path.is_dir():
         raise UsageError(f"{path}: no interpreter that can be started", hint="give the path of a python program")
     try:

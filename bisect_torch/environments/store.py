@@ -25,7 +25,7 @@ def default_root() -> Path:
     """``BISECT_TORCH_STORE``, or the user's data folder for this tool."""
     named = os.environ.get(STORE_VARIABLE)
     if named:
-        return Path(named).expanduser().absolute()
+        return Path(os.path.expanduser(named)).absolute()
     import platformdirs
 
     return platformdirs.user_data_path("bisect-torch")
@@ -46,7 +46,7 @@ class Store:
         Raises:
             InfrastructureError: It cannot be written.
         """
-        store = cls((root or default_root()).expanduser().absolute())
+        store = cls(Path(os.path.expanduser(root or default_root())).absolute())
         try:
             for folder in (
                 store.uv_cache,

@@ -155,4 +155,4 @@ class Uv:
 
 
 def _absolute(place: str) -> str:
-    return place if "://" in place else str(Path(place).expanduser().absolute())
+    return place if "://" in place else str(Path(os.path.expanduser(place)).absolute())

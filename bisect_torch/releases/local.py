@@ -38,9 +38,13 @@ def local_build(path: Path) -> Build:
     Raises:
         UsageError: There is no Python there, or it has no torch.
     """
-    if path.is_dir():
+    try:
+        is_folder, is_program = path.is_dir(), path.is_file() and os.access(path, os.X_OK)
+    except (OSError, ValueError) as error:  # the name is too long, or holds a zero byte
+        raise UsageError(f"there is no Python interpreter at {path}: {error}") from None
+    if is_folder:
         raise UsageError(f"{path} is a folder, not a Python interpreter", hint=f"{path / 'bin' / 'python'}")
-    if not path.is_file() or not os.access(path, os.X_OK):
+    if not is_program:
         raise UsageError(f"there is no Python interpreter at {path}")
     free = without_secrets(os.environ)
     variables = {name: value for name, value in free.items() if name not in ("PYTHONPATH", "PYTHONHOME")}

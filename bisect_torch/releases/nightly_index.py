@@ -144,7 +144,7 @@ class NightlyIndex:
                 return f"commit and size of {wheel.filename} are not known before it is installed: {error.message}"
             return replace(wheel, git_commit=facts.git_commit, bytes=facts.download_bytes)
 
-        with web_session() as session:
+        with web_session(own_index_url(self.index)) as session:
             answers = map_in_threads(lambda wheel: read(wheel, session), served, threads=_CONNECTIONS)
         for answer in answers:
             if isinstance(answer, str):

@@ -80,7 +80,7 @@ def named_among(name: str, builds: Sequence[Build]) -> Build | None:
     """
     ordered = sorted(builds, key=release_order)
     if is_path(name):
-        return next((build for build in ordered if build.name == str(Path(name).expanduser())), None)
+        return next((build for build in ordered if build.name == str(Path(os.path.expanduser(name)))), None)
     word = named_word(name)
     if word is None:
         return next((build for build in ordered if _is_version(name, build)), None)
@@ -125,14 +125,14 @@ def select(
     if selection.has_range:
         chosen.update({build.name: build for build in _range(known, selection, excluded, python)})
     for name in selection.versions:
-        build = read_local(Path(name).expanduser()) if is_path(name) else _find(name, known)
+        build = read_local(Path(os.path.expanduser(name))) if is_path(name) else _find(name, known)
         if build.kind is not BuildKind.LOCAL:
             _require_python(build, known, python)
         if build.version not in excluded or build.kind is BuildKind.LOCAL:
             chosen[build.name] = build
     for name in selection.exclude:
         if is_path(name):
-            chosen.pop(str(Path(name).expanduser()), None)
+            chosen.pop(str(Path(os.path.expanduser(name))), None)
     if not chosen:
         raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
     return tuple(sorted(chosen.values(), key=release_order))

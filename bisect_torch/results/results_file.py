@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
 from bisect_torch.redaction import Private, this_machine
-from bisect_torch.results.journal import Journal, JournalContent
+from bisect_torch.results import checks
+from bisect_torch.results.journal import Journal, JournalContent, encode
 from bisect_torch.results.parquet import (
     Metadata,
     known_fields,
@@ -70,7 +71,10 @@ class ResultsFile:
                 its folder does not exist, or nothing may be written there.
             InfrastructureError: It cannot be read.
         """
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name with a zero byte
+            raise UsageError(f"{path}: {error}", hint="name another file for the results") from None
         journal = Journal(path.with_name(path.name + ".journal"))
         _check_place(path, journal.path, must_exist)
         content = journal.read()
@@ -81,31 +85,38 @@ class ResultsFile:
         return results
 
     def _take_in(self, content: JournalContent) -> None:
-        found, recorded = _records(self.path, content, self.private)
+        found, recorded, strange = _records(self.path, content, self.private)
         self._metadata = self._metadata.with_more(recorded)
         for observation in found:
             self._remember(observation)
+        if strange:
+            self.problems += (f"{self._journal.path}: {len(strange)} records of an unknown kind are not used",)
         if content.damaged:
             self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
         if content.torn:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
 
     def _remember(self, observation: Observation) -> None:
-        self._added[_identity(observation)] = observation
+        self._added[identity(observation)] = observation
         if self._by_key is not None:
-            self._by_key[observation.key][_identity(observation)] = observation
+            self._by_key[observation.key][identity(observation)] = observation
 
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
         if self._by_key is None:
             self._by_key = defaultdict(dict)
             for observation in self.observations():
-                self._by_key[observation.key][_identity(observation)] = observation
+                self._by_key[observation.key][identity(observation)] = observation
         return list(self._by_key[key].values()) if key in self._by_key else []
 
     def observations(self) -> list[Observation]:
         """All of them, in the order in which they were recorded."""
         return _merged(self._table, self._added)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Runs, locks and sources together."""
+        return self._metadata
 
     @property
     def runs(self) -> tuple[Mapping[str, object], ...]:
@@ -175,6 +186,15 @@ class ResultsFile:
         self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
         return observation
 
+    def take_over(self, observations: Iterable[Observation], metadata: Metadata) -> None:
+        """Hold what other files have; it is on the disk once :meth:`finish` has written the file, and not before.
+
+        Where this file has another record of the same observation, the one that is taken over stands for it.
+        """
+        for observation in observations:
+            self._remember(observation)
+        self._metadata = self._metadata.with_more(metadata)
+
     def finish(self, manifest: Mapping[str, object] | None = None) -> None:
         """Write everything into the Parquet file, whole, and remove the journal.
 
@@ -196,14 +216,15 @@ class ResultsFile:
     def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
         content = self._journal.read()
         table, metadata = _read(self.path, self.private) if self.path.exists() else (self._table, self._metadata)
-        found, recorded = _records(self.path, content, self.private)
-        added = {_identity(o): o for o in found} | self._added
+        found, recorded, strange = _records(self.path, content, self.private)
+        added = {identity(o): o for o in found} | self._added
         metadata = metadata.with_more(recorded).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
-        if content.damaged:
+        aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in strange]
+        if aside:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
-                file.write(b"\n".join(content.damaged) + b"\n")
+                file.write(b"".join(aside))
         self._journal.remove_locked()
         self._metadata = metadata
         self._added = added
@@ -219,7 +240,8 @@ class ResultsFile:
         self.close()
 
 
-def _identity(observation: Observation) -> Identity:
+def identity(observation: Observation) -> Identity:
+    """What makes a record the same observation as another."""
     return observation.key, observation.repeat, observation.run_id
 
 
@@ -231,7 +253,7 @@ def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> li
     stored = [] if table is None else observations_of(table)
     if not added:
         return stored
-    merged = {_identity(o): o for o in stored}
+    merged = {identity(o): o for o in stored}
     merged.update(added)
     return list(merged.values())
 
@@ -245,35 +267,57 @@ def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
     return found.select([name for name in STORED if name in table.column_names]), metadata.redacted(private)
 
 
-def _records(path: Path, content: JournalContent, private: Private) -> tuple[list[Observation], Metadata]:
+def _records(
+    path: Path, content: JournalContent, private: Private
+) -> tuple[list[Observation], Metadata, list[Mapping[str, object]]]:
+    """What a journal's records say, and the records that are whole but of a kind that nobody knows."""
     observations: list[Observation] = []
     runs: list[Mapping[str, object]] = []
-    locks: dict[str, str] = {}
-    sources: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
+    strange: list[Mapping[str, object]] = []
     for record in content.records:
-        version: Any = record.get("v")
-        if version > SCHEMA_VERSION:
-            raise UsageError(
-                f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
-                hint="upgrade bisect-torch, or name another results file",
-            )
-        value: Any = record.get("observation") or record.get("run") or record.get("lock") or record.get("source")
-        if "observation" in record:
-            observations.append(private.observation(known_fields(value)))
-        elif "run" in record:
-            runs.append(value)
-        elif "lock" in record:
-            locks[value[0]] = value[1]
-        elif "source" in record:
-            sources[value[0]] = value[1]
-    return observations, Metadata().with_more(Metadata(tuple(runs), locks, sources).redacted(private))
+        _check_version(path, record.get("v"))
+        try:
+            (kind,) = record.keys() - {"v"}
+            value: Any = record[kind]
+            if kind == "observation":
+                observations.append(private.observation(known_fields(value)))
+            elif kind == "run":
+                runs.append(checks.run(value))
+            else:
+                digest, text = checks.text(value)
+                texts[kind][digest] = text
+        except (KeyError, ValueError, TypeError, AttributeError):
+            strange.append(record)
+    metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
+    return observations, Metadata().with_more(metadata), strange
+
+
+def _check_version(path: Path, version: object) -> None:
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UsageError(
+            f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
+            hint="upgrade bisect-torch, or name another results file",
+        )
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
-    hint = "name another file for the results"
+    """
+    Raises:
+        UsageError: Nothing can be kept there, or nothing is there that must be.
+    """
+    try:
+        _look(path, journal, must_exist)
+    except OSError as error:  # a folder above may not be entered, the name is too long
+        raise UsageError(f"{path}: {error.strerror}", hint="name another file for the results") from None
+
+
+def _look(path: Path, journal: Path, must_exist: bool) -> None:
+    hint = "name a results file" if must_exist else "name another file for the results"
     for each in (path, journal):
         if each.exists() and not each.is_file():
-            raise UsageError(f"{each} is no file, so no results can be kept there", hint=hint)
+            what = "there are no results in it" if must_exist else "no results can be kept there"
+            raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:
