@@ -61,7 +61,7 @@ function showStatus(cases) {
   const of = fitting.length === all ? plural(all, "row") : `${count(fitting.length)} of ${plural(all, "row")}`;
   byId("status").textContent = `${of} in ${plural(cases, "case")}`;
   byId("clear").hidden = facets.active === 0;
-  for (const id of ["fold", "unfold"]) byId(id).hidden = fitting.length === cases;
+  for (const id of ["fold", "unfold", "mixed-key"]) byId(id).hidden = fitting.length === cases;
   byId("nothing").hidden = fitting.length > 0;
   byId("grid").hidden = fitting.length === 0;
   byId("filter-number").textContent = facets.active ? `(${facets.active} active)` : "";
