@@ -14,7 +14,8 @@ SCRIPTS = ("elements.js", "results.js", "grid.js", "facets.js", "plots.js", "det
 """Own scripts, in the order in which they are joined to one."""
 
 UPLOT = "1.6.32"
-"""Version of the vendored plot library."""
+"""Version of the vendored plot library. A newer one replaces the files in ``vendor/uplot``, this, and the hashes below;
+it must go on without ``innerHTML``, which the page's policy forbids."""
 
 VENDORED = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -38,7 +39,7 @@ def text_of(*path: str) -> str:
 @cache
 def own_script() -> str:
     """All own scripts in one function, so that none of their names is global."""
-    parts = "\n".join(text_of("page", name) for name in SCRIPTS)
+    parts = "\n".join(text_of("assets", name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
@@ -49,7 +50,7 @@ def plot_script() -> str:
 
 @cache
 def style() -> str:
-    return text_of("vendor", "uplot", "uPlot.min.css") + "\n" + text_of("page", "style.css")
+    return text_of("vendor", "uplot", "uPlot.min.css") + "\n" + text_of("assets", "style.css")
 
 
 def source_hash(text: str) -> str:

@@ -72,7 +72,7 @@ def _environment() -> jinja2.Environment:
     """Everything is escaped but what the template itself marks as safe: the package's own files and the JSON."""
     import jinja2
 
-    loader = jinja2.FunctionLoader(lambda name: embedded.text_of("page", name))
+    loader = jinja2.FunctionLoader(lambda name: embedded.text_of("assets", name))
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -27,8 +27,9 @@ class Opener(Protocol):
     ) -> Page: ...
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Closed after the last test of this folder: as long as playwright runs, no other test can have an event loop."""
     if reason := chromium.missing():
         pytest.skip(reason)
     with chromium.browser() as running:

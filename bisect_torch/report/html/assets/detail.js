@@ -89,7 +89,7 @@ class Detail {
       ["transition", marks.edge.at(cell)],
       ["repeats", cells.counts.at(cell)],
       ["in forks", cells.in_forks.at(cell)],
-      ["error", cells.rel_error.at(cell) === null ? null : `${shownNumber(cells.rel_error.at(cell))} (relative, largest)`],
+      ["error", cells.rel_error.at(cell) === null ? null : `${shownError(cells.rel_error.at(cell))} (relative, largest)`],
     ].filter(([, value]) => value);
     const chip = element("span", { class: `cell v-${verdict.name}`, "aria-hidden": "true", text: verdict.letter });
     return element("div", { class: "meaning" }, element("p", {}, chip, element("b", { text: verdict.words })), facts(lines));

@@ -37,13 +37,16 @@ const count = (number) => grouped.format(number);
 
 const plural = (number, noun, nouns = `${noun}s`) => `${count(number)} ${number === 1 ? noun : nouns}`;
 
-/** A number as a reader wants it: four significant digits; "inf" and "nan" come as words. */
-function shownNumber(value) {
+/** A number as a reader wants it; "inf" and "nan" come as words. */
+function shownNumber(value, digits = 4) {
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return count(value);
   const size = Math.abs(value);
-  return size < 1e-3 || size >= 1e6 ? value.toExponential(3) : String(Number(value.toPrecision(4)));
+  return size < 1e-3 || size >= 1e6 ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
 }
+
+/** The error of a cell, which the page keeps with three digits. */
+const shownError = (error) => shownNumber(error, 3);
 
 function shownSeconds(value) {
   if (value < 1) return `${Number((value * 1000).toPrecision(3))} ms`;

@@ -111,6 +111,9 @@ class Plots {
       const sample = element("span", { class: `sample s-${line.style}`, "aria-hidden": "true", text: line.sign });
       key.append(element("li", {}, sample, element("span", { text: line.label, title: line.label })));
     });
+    if (lines.some((line) => line.points.some((point) => point?.bad))) {
+      key.append(element("li", {}, element("span", { class: "sample wrong", "aria-hidden": "true", text: "●" }), "wrong"));
+    }
     for (const each of holder.tolerances) {
       const sample = element("span", { class: "sample tolerance", "aria-hidden": "true", text: "tol" });
       key.append(element("li", {}, sample, `tolerance ${shownNumber(each)}`));
@@ -164,7 +167,7 @@ class Plots {
     const points = lines.flatMap((line) => line.points).filter(Boolean);
     const worst = points.reduce((a, b) => (sortable(b.error) > sortable(a.error) ? b : a));
     const where = `${this.results.builds[worst.build].name}${rows.length > 1 ? `, ${this.results.label(worst.row)}` : ""}`;
-    return `Largest: ${shownNumber(worst.error)} in ${where}.`;
+    return `Largest: ${shownError(worst.error)} in ${where}.`;
   }
 
   #table(lines) {
@@ -175,7 +178,7 @@ class Plots {
       const line = element("tr", {}, element("th", { scope: "row", text: name }));
       for (const { points } of lines) {
         const point = points[build];
-        const words = point === null ? "–" : shownNumber(point.error) + (point.bad ? " W" : "");
+        const words = point === null ? "–" : shownError(point.error) + (point.bad ? " W" : "");
         line.append(element("td", { text: words }));
       }
       table.tBodies[0].append(line);
@@ -195,7 +198,7 @@ class Plots {
       height: 220,
       legend: { show: false },
       padding: [8, 12, 0, 0],
-      cursor: { y: false, drag: { x: false, y: false }, focus: { prox: 24 } },
+      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: false, range: [-0.5, builds.length - 0.5] }, y: { range: [scale.low, scale.high] } },
       axes: [
         {
@@ -251,7 +254,7 @@ class Plots {
   #read(lines, build) {
     const parts = lines
       .filter((line) => line.points[build])
-      .map((line) => `${line.sign}: ${shownNumber(line.points[build].error)}${line.points[build].bad ? " wrong" : ""}`);
+      .map((line) => `${line.sign}: ${shownError(line.points[build].error)}${line.points[build].bad ? " wrong" : ""}`);
     return `${this.results.builds[build].name}: ${parts.join(", ") || "nothing measured"}`;
   }
 }
