@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tally import pytest_terminal_summary, tally
+
+__all__ = ["pytest_terminal_summary", "tally"]
+
 REAL_RELEASES = ("2.4.1", "2.14.0")
 """The oldest and the newest of the range that the tool is made for."""
 

@@ -206,16 +206,18 @@ class Belief:
     seen: tuple[tuple[float, ...] | None, ...]
 
     @classmethod
-    def start(cls, builds: int, prior: Prior | None = None) -> Belief:
-        """Before any run: every boundary in the range is as likely as the others.
+    def start(cls, builds: int, prior: Prior | None = None, shares: Sequence[float] | None = None) -> Belief:
+        """Before any run.
 
         Args:
             builds: At least 2.
+            shares: How likely each boundary in the range is against the others; alike when None.
         """
         prior = prior or Prior()
-        inside = (1.0 - prior.everywhere - prior.nowhere) / (builds - 1)
+        shares = [1.0] * (builds - 1) if shares is None else shares
+        inside = (1.0 - prior.everywhere - prior.nowhere) / sum(shares)
         size = len(prior.grid)
-        sums = [prior.everywhere, *[inside] * (builds - 1), prior.nowhere]
+        sums = [prior.everywhere, *(inside * share for share in shares), prior.nowhere]
         return cls(prior, tuple((each / size,) * size for each in sums), (None,) * builds)
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bisect_torch.analysis.transitions import why_not_solid
+from bisect_torch.analysis.transitions import NOT_AVAILABLE, why_not_solid
 from bisect_torch.model import Boundary, Point, Verdict
 
 
@@ -15,7 +15,7 @@ class State(str, enum.Enum):
 
     OK = "ok"
     BAD = "bad"
-    ABSENT = "absent"  # the name does not exist in that torch: neither good nor bad
+    ABSENT = "absent"  # the name does not exist in that torch, and the search is for where it does
     UNJUDGED = "unjudged"
 
 
@@ -26,24 +26,33 @@ class Reading:
     Args:
         signature: Two judged readings with different signatures have a boundary between them.
         reason: For what could not be judged: why.
+        absent: It could not be judged since the name does not exist in that torch.
     """
 
     state: State
     signature: str = ""
     reason: str = ""
+    absent: bool = False
 
     @property
     def judged(self) -> bool:
         return self.state is not State.UNJUDGED
 
 
-def reading_of(point: Point | None) -> Reading:
-    """What a point of a series means for a search. One whose repeats differ, or that was not run, is not judged."""
+def reading_of(point: Point | None, *, judge_absent: bool = False) -> Reading:
+    """What a point of a series means for a search. One whose repeats differ, or that was not run, is not judged.
+
+    Args:
+        judge_absent: Where the name does not exist is a state of its own; else it is neither good nor bad, like a build
+            that cannot be installed.
+    """
     if point is None or not point.solid:
         return Reading(State.UNJUDGED, reason=why_not_solid(point))
     judgement = point.judgement
+    if judgement.api_absent and judge_absent:
+        return Reading(State.ABSENT, NOT_AVAILABLE)
     if judgement.api_absent:
-        return Reading(State.ABSENT, judgement.signature)
+        return Reading(State.UNJUDGED, reason=NOT_AVAILABLE, absent=True)
     return Reading(State.OK if judgement.verdict is Verdict.OK else State.BAD, judgement.signature)
 
 
@@ -58,6 +67,8 @@ class Question:
         bad: The build that is said to be bad, or None.
         find_fix: With one end given: walk to newer builds from ``bad``, to older ones from ``good``, instead of the
             other way.
+        fine: Builds that are judged only between two neighbours of the others that differ: the nightly builds between
+            two releases. An end may be one of them.
 
     Raises:
         ValueError: An end is not among the builds, both are the same, or none is given.
@@ -67,6 +78,7 @@ class Question:
     good: str | None = None
     bad: str | None = None
     find_fix: bool = False
+    fine: frozenset[str] = field(default=frozenset())
 
     def __post_init__(self) -> None:
         ends = [end for end in (self.good, self.bad) if end is not None]
@@ -97,7 +109,8 @@ class Remark:
     Args:
         build: The end that it is about.
         other: For ``END_NOT_JUDGED`` the build that stood in for it, for ``ALIKE`` the other end, for ``NO_OPPOSITE``
-            the last build that was judged on the way.
+            the last build that was judged on the way, for ``GOOD_IS_NOT`` and ``BAD_IS_NOT`` the end for which
+            ``build`` stands in, where it does.
         reason: For ``END_NOT_JUDGED``: why.
     """
 
@@ -132,7 +145,8 @@ class Finished:
     Args:
         boundaries: Oldest first. Each is a fact by itself: both of its ends were judged, and differ.
         searched: The oldest and the newest build of the range that was searched; None when nothing was judged.
-        not_run: Builds of that range that were never judged, since the search takes both sides of them to be alike.
+        not_run: Builds of that range that were never judged, since the search takes both sides of them to be alike;
+            without the fine ones between neighbours of the others that are alike, which nobody wanted to judge.
     """
 
     boundaries: tuple[Boundary, ...]

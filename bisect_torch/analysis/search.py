@@ -11,7 +11,7 @@ from the two ends of a boundary afterwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from bisect_torch.analysis.question import Finished, Probe, Question, Reading, Readings, Remark, RemarkKind, State
@@ -21,12 +21,14 @@ from bisect_torch.model import Boundary
 def step(question: Question, readings: Readings, *, present: Container[str] = ()) -> Probe | Finished:
     """What to do next.
 
-    - Both ends are judged first. One that cannot be judged is replaced by the nearest inside the range that can.
+    - Both ends are judged first. One that cannot be judged is replaced by the nearest inside the range that can. Where
+      the name does not exist at an end, the nearest that has it is found by halving.
     - Then the middle one of the builds between two neighbouring judged builds that differ, of those that may still be
       judged. What cannot be judged never moves a bound: its neighbour is next.
     - A third signature splits the range: both parts are searched.
+    - Fine builds come last, and only those between two neighbours of the others that differ.
 
-    With both ends given, a history with one change and nothing that cannot be judged takes at most
+    With both ends given and no fine builds, a history with one change and nothing that cannot be judged takes at most
     ``ceil(log2(n)) + 2`` of ``n`` builds; every build that cannot be judged costs one more, every further boundary at
     most ``ceil(log2(n))``.
 
@@ -42,10 +44,17 @@ def step(question: Question, readings: Readings, *, present: Container[str] = ()
     older, newer = _judged_end(question, readings, low, high), _judged_end(question, readings, high, low)
     wanted = sorted({place for place, judged in filter(None, (older, newer)) if not judged})
     if wanted:
-        return Probe(tuple(question.builds[place] for place in wanted), at_most=len(wanted) + _probes(high - low - 1))
+        return Probe(
+            tuple(question.builds[place] for place in wanted), at_most=len(wanted) + _to_go(question, {}, (low, high))
+        )
     if older is None or newer is None or older[0] == newer[0]:
         remark = Remark(RemarkKind.NOTHING_JUDGED, question.builds[low], question.builds[high])
-        return Finished((), (*remarks, *_ends(question, readings, low, high, older, newer), remark))
+        only = None if older is None else question.builds[older[0]]
+        return Finished(
+            (),
+            (*remarks, *_ends(question, readings, low, high, older, newer), remark),
+            searched=None if only is None else (only, only),
+        )
     gaps = _gaps(question, readings, older[0], newer[0])
     probe = _narrow(question, readings, gaps, present)
     if probe is not None:
@@ -55,8 +64,19 @@ def step(question: Question, readings: Readings, *, present: Container[str] = ()
         boundaries=tuple(_boundary(question, readings, gap) for gap in gaps),
         remarks=remarks,
         searched=(question.builds[older[0]], question.builds[newer[0]]),
-        not_run=tuple(name for name in question.builds[older[0] : newer[0]] if name not in readings),
+        not_run=_not_run(question, readings, gaps, range(older[0], newer[0] + 1)),
     )
+
+
+def most_probes(question: Question) -> int:
+    """How many builds a search for one change judges at most, when all can be judged."""
+    places = [question.builds.index(end) for end in (question.good, question.bad) if end is not None]
+    if len(places) == 2:
+        return 2 + _to_go(question, {}, (min(places), max(places)))
+    way = _way(question, places[0])
+    landmarks = _landmarks(question, {}, way)
+    walk = 1 + _steps(len([place for place in landmarks if place != places[0]]))
+    return min(len(question.builds), walk + _to_go(question, {}, (min(way), max(way))))
 
 
 def ahead(
@@ -99,15 +119,19 @@ def _range(question: Question, readings: Readings) -> Probe | tuple[int, int, tu
     return _walk(question, readings, places[0])
 
 
+def _way(question: Question, start: int) -> range:
+    """Places from one end as far as the search may walk."""
+    return range(start, len(question.builds) if question.direction > 0 else -1, question.direction)
+
+
 def _walk(question: Question, readings: Readings, start: int) -> Probe | tuple[int, int, tuple[Remark, ...]]:
     """From one end in growing steps (1, 2, 4, … builds) until a build in another state is found."""
-    direction = question.direction
-    way = range(start, len(question.builds) if direction > 0 else -1, direction)
+    way = _way(question, start)
     first = _judged_end(question, readings, start, way[-1])
     if first is None:
         return start, start, ()
     if not first[1]:
-        return Probe((question.builds[first[0]],), at_most=1 + _steps(len(way)))
+        return Probe((question.builds[first[0]],), at_most=1 + _steps(len(_landmarks(question, readings, way))))
     state = readings[question.builds[first[0]]].state
     reach = first[0]
     for place in way:
@@ -116,26 +140,51 @@ def _walk(question: Question, readings: Readings, start: int) -> Probe | tuple[i
             reach = place
             if known.state is not state:
                 return min(start, place), max(start, place), ()
-    beyond = [place for place in way if (place - reach) * direction > 0 and question.builds[place] not in readings]
+    landmarks = _landmarks(question, readings, way)
+    reached = sum((place - reach) * question.direction <= 0 for place in landmarks) - 1
+    beyond = [step for step in range(reached + 1, len(landmarks)) if question.builds[landmarks[step]] not in readings]
     if not beyond:
         remark = Remark(RemarkKind.NO_OPPOSITE, question.builds[start], question.builds[reach])
         return min(start, reach), max(start, reach), (remark,)
-    distance = 2 * abs(reach - first[0]) + 1
-    target = first[0] + direction * distance
-    place = min(beyond, key=lambda each: abs(each - target))
+    begin = landmarks.index(first[0]) if first[0] in landmarks else -1
+    target = begin + 2 * (reached - begin) + 1
+    place = landmarks[min(beyond, key=lambda step: abs(step - target))]
     return Probe((question.builds[place],), at_most=_steps(len(beyond)))
 
 
+def _landmarks(question: Question, readings: Readings, way: Sequence[int]) -> list[int]:
+    """Places on which a walk may step: all but the fine builds, and the last of those that lie beyond all others."""
+    coarse = [place for place in way if question.builds[place] not in question.fine]
+    beyond = way[way.index(coarse[-1]) + 1 :] if coarse else way
+    far = [
+        place
+        for place in beyond
+        if (reading := readings.get(question.builds[place])) is None or reading.judged  # else its neighbour will do
+    ]
+    return [*coarse, *far[-1:]]
+
+
 def _judged_end(question: Question, readings: Readings, start: int, stop: int) -> tuple[int, bool] | None:
-    """From ``start`` to ``stop``: the first place that is judged (True) or must be (False); None when there is none."""
+    """From ``start`` to ``stop``: the first place that is judged (True) or must be (False); None when there is none.
+
+    Fine builds stand in for nothing but a fine one. Where the name does not exist, it is taken not to exist on all
+    builds from there to the end: where it does is found by halving, so that an end long before it costs few builds.
+    """
     direction = 1 if start <= stop else -1
-    for place in range(start, stop + direction, direction):
-        reading = readings.get(question.builds[place])
-        if reading is None:
-            return place, False
-        if reading.judged:
-            return place, True
-    return None
+    fine = question.builds[start] in question.fine
+    steps = [
+        place
+        for place in range(start, stop + direction, direction)
+        if fine or question.builds[place] not in question.fine
+    ]
+    known = [readings.get(question.builds[place]) for place in steps]
+    target = next((step for step, each in enumerate(known) if each is not None and each.judged), len(steps))
+    lacking = [step for step, each in enumerate(known[:target]) if each is not None and each.absent]
+    begin = max((step for step in lacking if step < len(steps) - 1), default=-1) + 1
+    unread = [step for step in range(begin, target) if known[step] is None]
+    if unread:
+        return steps[unread[len(unread) // 2] if lacking else unread[0]], False
+    return (steps[target], True) if target < len(steps) else None
 
 
 # --- between the ends
@@ -159,19 +208,35 @@ def _gaps(question: Question, readings: Readings, low: int, high: int) -> list[G
 
 def _narrow(question: Question, readings: Readings, gaps: Sequence[Gap], present: Container[str]) -> Probe | None:
     """The next build of the gap that matters most: one between two states, then one between two signatures."""
-    unread = {gap: list(_unread(question, readings, gap)) for gap in gaps}
+    unread = {gap: _unread(question, readings, gap) for gap in gaps}
     waiting = [gap for gap in gaps if unread[gap]]
     if not waiting:
         return None
-    gap = min(waiting, key=lambda each: (_same_state(question, readings, each), each))
+
+    def urgency(gap: Gap) -> tuple[bool, bool, Gap]:
+        return question.builds[unread[gap][0]] in question.fine, _same_state(question, readings, gap), gap
+
+    gap = min(waiting, key=urgency)
     place = _middle(unread[gap], [each for each in unread[gap] if question.builds[each] in present])
     older, newer = (question.builds[each] for each in gap)
-    left = sum(_probes(len(unread[each])) for each in waiting)
+    left = sum(_to_go(question, readings, each) for each in waiting)
     return Probe((question.builds[place],), older, newer, at_most=left)
 
 
-def _unread(question: Question, readings: Readings, gap: Gap) -> Iterator[int]:
-    return (place for place in range(gap[0] + 1, gap[1]) if question.builds[place] not in readings)
+def _unread(question: Question, readings: Readings, gap: Gap) -> list[int]:
+    """Places in a gap that may still be judged; fine builds only when no other is left."""
+    unread = [place for place in range(gap[0] + 1, gap[1]) if question.builds[place] not in readings]
+    return [place for place in unread if question.builds[place] not in question.fine] or unread
+
+
+def _to_go(question: Question, readings: Readings, gap: Gap) -> int:
+    """Builds to judge until one gap is left of this one, in the worst case."""
+    unread = [place for place in range(gap[0] + 1, gap[1]) if question.builds[place] not in readings]
+    fine = [place for place in unread if question.builds[place] in question.fine]
+    coarse = [place for place in range(gap[0], gap[1] + 1) if question.builds[place] not in question.fine]
+    edges = [gap[0], *(place for place in coarse if gap[0] < place < gap[1]), gap[1]]
+    most = max(sum(older < place < newer for place in fine) for older, newer in pairwise(edges))
+    return _probes(len(unread) - len(fine)) + _probes(most)
 
 
 def _middle(places: Sequence[int], present: Sequence[int]) -> int:
@@ -204,6 +269,22 @@ def _boundary(question: Question, readings: Readings, gap: Gap) -> Boundary:
     return Boundary(older, newer, tuple((name, readings[name].reason) for name in between))
 
 
+def _not_run(question: Question, readings: Readings, gaps: Sequence[Gap], searched: range) -> tuple[str, ...]:
+    """What nobody has judged; of the fine builds only those between two others of which one differs."""
+    coarse = [
+        place
+        for place in searched
+        if question.builds[place] not in question.fine or place in (searched[0], searched[-1])
+    ]
+    wanted = set(coarse)
+    for older, newer in gaps:
+        begin = max(place for place in coarse if place <= older)
+        wanted.update(range(begin, min(place for place in coarse if place >= newer)))
+    return tuple(
+        question.builds[place] for place in searched if place in wanted and question.builds[place] not in readings
+    )
+
+
 def _ends(
     question: Question,
     readings: Readings,
@@ -228,8 +309,9 @@ def _ends(
     ):
         if end is not None:
             name = question.builds[used_at[question.builds.index(end)]]
-            if readings[name].state is not expected:
-                found.append(Remark(kind, name))
+            absent = kind is RemarkKind.BAD_IS_NOT and readings[name].state is State.ABSENT
+            if readings[name].state is not expected and not absent:  # who searches for a name finds its absence bad
+                found.append(Remark(kind, name, None if name == end else end))
     names = question.builds[older[0]], question.builds[newer[0]]
     both_named = question.good is not None and question.bad is not None
     if both_named and readings[names[0]].signature == readings[names[1]].signature:

@@ -9,22 +9,28 @@ from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdic
 CONFIRMING_PROCESSES = 3
 """An end of a transition has run in this many different worker processes before the transition is confirmed."""
 
+NOT_AVAILABLE = "not available"
+"""What is said of a build whose torch does not have the name."""
+
 _LOUD = frozenset({Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM})
 
 
-def transitions(series: Series) -> list[Transition]:
+def transitions(series: Series, *, over_absent: bool = False) -> list[Transition]:
     """Every two neighbouring solid points whose signature differs, oldest first.
 
     What lies between them and cannot be judged, is flaky or was not run, is listed with its reason.
+
+    Args:
+        over_absent: Builds whose torch lacks the name are no ends either: a change from before to after them is one.
     """
     found: list[Transition] = []
     before: Point | None = None
     between: list[tuple[str, str]] = []
     for build, point in zip(series.builds, series.points, strict=True):
-        if point is None or not point.solid:
+        if point is None or not point.solid or (over_absent and point.judgement.api_absent):
             between.append((build, why_not_solid(point)))
             continue
-        if before is not None and before.judgement.signature != point.judgement.signature:
+        if before is not None and _answer(before) != _answer(point):
             found.append(
                 Transition(
                     kind=transition_kind(before, point),
@@ -38,6 +44,10 @@ def transitions(series: Series) -> list[Transition]:
         before = point
         between = []
     return found
+
+
+def _answer(point: Point) -> tuple[str, bool]:
+    return point.judgement.signature, point.judgement.api_absent
 
 
 def transition_kind(before: Point, after: Point) -> TransitionKind:
@@ -65,6 +75,8 @@ def why_not_solid(point: Point | None) -> str:
         return "not run"
     if point.flaky:
         return "flaky: " + ", ".join(f"{signature} {count}" for signature, count in point.counts.items())
+    if point.judgement.api_absent:
+        return NOT_AVAILABLE
     verdict, reason = point.judgement.verdict.value, point.judgement.reason
     return f"{verdict}: {reason}" if reason and reason != verdict else verdict
 

@@ -44,6 +44,13 @@ def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
     Raises:
         NotLiteral: It must be run to be known.
     """
+    try:
+        return _evaluate(node, names)
+    except TypeError:  # [*5], {[]: 1}
+        raise NotLiteral("type") from None
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -99,7 +106,10 @@ def _arithmetic(node: ast.expr, names: Mapping[str, Any]) -> Any:
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             left, right = evaluate(node.left, names), evaluate(node.right, names)
             _refuse_large(node.op, left, right)
-            return _BINARY[type(node.op)](left, right)
+            value = _BINARY[type(node.op)](left, right)
+            if isinstance(value, (str, list, tuple)) and len(value) > _MOST_ITEMS:
+                raise NotLiteral("too long")
+            return value
     except (TypeError, ValueError, ArithmeticError):
         raise NotLiteral("arithmetic") from None
     raise NotLiteral(type(node).__name__)

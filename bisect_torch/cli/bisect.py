@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,11 +24,12 @@ from bisect_torch.cli.run import (
 from bisect_torch.errors import UsageError
 
 if TYPE_CHECKING:
+    from bisect_torch.analysis.question import Question
     from bisect_torch.cases import Discovered
-    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
-    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult, Scope
     from bisect_torch.interruption import Interruption
     from bisect_torch.model import Build
+    from bisect_torch.releases.nightly_words import NightlyWord
     from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
 
@@ -42,6 +42,7 @@ examples:
   bisect-torch bisect cases.py -k bmm --good 2.6.0 --bad 2.9.0
   bisect-torch bisect flaky.py --good 2.6.0 --bad 2.9.0 --flaky
   bisect-torch bisect repro.py --good 2.15.0 --bad nightly --torch-backend cpu --source ~/pytorch
+  bisect-torch bisect repro.py --good 2.13.0 --nightly --torch-backend cpu       the release, then the nightly
   bisect-torch bisect repro.py --good 2026-11-01 --bad 2026-11-28 --torch-backend cpu
   bisect-torch bisect --good 2.6.0 --bad 2.9.0 -- python train.py --steps 3
   bisect-torch bisect --good 2.6.0 --bad 2.9.0 --with-editable . --pytest tests/test_ops.py::test_pad
@@ -80,6 +81,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     group.add_argument("--to", dest="last", metavar="VERSION", help="with one end: not beyond (default: the newest)")
     add_narrowing_arguments(group)
+    group.add_argument(
+        "--nightly",
+        nargs="?",
+        const="latest",
+        metavar="WHEN",
+        help="go on inside the gap between two releases, over the nightly builds that are left: all up to the latest "
+        "(default), up to a day 2026-11-20, or those of days 2026-11-01..2026-11-28",
+    )
     searching = parser.add_argument_group("searching")
     searching.add_argument(
         "--flaky", action="store_true", help="it shows only now and then: believe no single run (found out otherwise)"
@@ -99,6 +108,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="for all runs of flaky cases together (default %(default)g)",
     )
     searching.add_argument(
+        "--absent",
+        choices=("skip", "judge"),
+        default="skip",
+        help="a torch that lacks a name which the case uses: skip, neither good nor bad (default); judge, where it is "
+        "first available is what is searched for",
+    )
+    searching.add_argument(
         "--speculate",
         type=positive(int),
         default=0,
@@ -113,9 +129,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=Path,
         default=Path("results.parquet"),
         metavar="FILE",
-        help="default %(default)s; what it holds is not run again",
+        help="default %(default)s; what it holds is not run again without --fresh",
     )
     add_source_argument(results)
+    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and judged, and stop")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
@@ -137,7 +154,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.bisection import BisectionReport
 
     request = build_bisection(args)
-    lines = _plan_lines(request)
+    lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
@@ -145,7 +162,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     result = Bisection(request, observe, interruption).execute()
-    _print(result, findings_of(request, result), as_json=args.json)
+    _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
     return result.exit_code
 
 
@@ -158,38 +175,62 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     Raises:
         BisectTorchError: A file, a case, an end of the range or an option cannot be used.
     """
-    from bisect_torch.analysis.question import Question
     from bisect_torch.engine.bisect_request import BisectRequest
 
     only = _take_case(args)
     discovered = discover(args)
     _refuse_unknown_case(discovered, only)
-    run = build_request(args, choice=_choice(args), discovered=discovered, at_most=most_builds)
-    good, bad = (None if end is None else _find(end, run.builds) for end in (args.good, args.bad))
-    if good is not None and good == bad:
-        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
-    if good is not None and bad is not None:
-        run = _between(run, good, bad)
+    run = build_request(args, choice=_choice(args), discovered=discovered, scope=lambda builds: _scope(args, builds))
     return BisectRequest(
         run=run,
-        question=Question(tuple(build.name for build in run.builds), good=good, bad=bad, find_fix=args.find_fix),
+        question=_question(args, run.builds),
         only=only,
         confidence=args.confidence,
         flaky=args.flaky,
         flaky_budget_s=args.flaky_budget,
         ahead=args.speculate,
+        judge_absent=args.absent == "judge",
+        finer=args.nightly is not None,
     )
 
 
-def most_builds(builds: int) -> int:
-    """How many builds a search for one change judges at most, when all can be judged."""
-    return min(builds, math.ceil(math.log2(max(2, builds))) + 2)
+def _scope(args: argparse.Namespace, builds: tuple[Build, ...]) -> Scope:
+    """The builds from end to end, and those that are judged first, should the ends be as they are said to be."""
+    from bisect_torch.analysis.question import Probe
+    from bisect_torch.analysis.search import ahead, most_probes, step
+    from bisect_torch.engine.bisect_request import Scope
+
+    good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
+    if good is not None and good == bad:
+        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
+    if good is not None and bad is not None:
+        names = [build.name for build in builds]
+        first, last = sorted((names.index(good), names.index(bad)))
+        builds = builds[first : last + 1]
+    question = _question(args, builds)
+    begin = step(question, {})
+    assert isinstance(begin, Probe), "nothing is known yet"
+    first_ones = frozenset((*begin.builds, *ahead(question, {}, begin, 1)))
+    return Scope(builds, first_ones, most_probes(question))
+
+
+def _question(args: argparse.Namespace, builds: Sequence[Build]) -> Question:
+    from bisect_torch.analysis.question import Question
+    from bisect_torch.model import BuildKind
+
+    good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
+    nightly = (build.name for build in builds if args.nightly is not None and build.kind is BuildKind.NIGHTLY)
+    return Question(
+        tuple(build.name for build in builds), good=good, bad=bad, find_fix=args.find_fix, fine=frozenset(nightly)
+    )
 
 
 def _take_case(args: argparse.Namespace) -> str | None:
     """Make of CASE what ``run`` understands. Gives the name after ``::``."""
     words = args.command_words or []
     suite = args.pytest_words is not None
+    if args.case is None and not words and not suite and _is_no_day(args.nightly):
+        args.case, args.nightly = args.nightly, "latest"  # `--nightly repro.py`: no day, but what is searched for
     if (args.case is not None) + bool(words) + suite > 1:
         raise UsageError("bisect takes one of these: a case, a command after --, a suite after --pytest")
     if args.case is None and not words and not suite:
@@ -198,8 +239,14 @@ def _take_case(args: argparse.Namespace) -> str | None:
     if found and not name:
         raise UsageError(f"{args.case}: no case is named after ::")
     args.files = [Path(path)] if args.case is not None else []
-    args.suite, args.repeat, args.fresh = (), 1, False
+    args.suite, args.repeat = (), 1
     return name or None
+
+
+def _is_no_day(text: str | None) -> bool:
+    from bisect_torch.releases.nightly_words import named_word
+
+    return text is not None and text != "latest" and named_word(text) is None
 
 
 def _refuse_unknown_case(discovered: Sequence[Discovered], only: str | None) -> None:
@@ -225,13 +272,14 @@ def _choice(args: argparse.Namespace) -> Selection:
     if not ends:
         raise UsageError("the search needs an end: --good, --bad or both", hint="--good 2.6.0 --bad 2.9.0")
     first, last = args.first, args.last
+    nightly = _nightly(args)
     if len(ends) == 2 and (first or last):
         raise UsageError("--from and --to say how far to go from one end; here both are named")
     released = [end for end in ends if not is_path(end)]
     if len(ends) == 1:
         newer = (args.good is None) == args.find_fix
         if released:
-            first, last = (ends[0], last) if newer else (first, ends[0])
+            first, last = (ends[0], last or _newest_of(nightly)) if newer else (first, ends[0])
     elif len(released) == 2:
         try:
             first, last = sorted(released, key=Version)
@@ -239,8 +287,33 @@ def _choice(args: argparse.Namespace) -> Selection:
             first, last = released  # a nightly, put in order once it is found; else refused by name
     exclude = tuple(dict.fromkeys(name for names in args.exclude for name in names))
     return Selection(
-        first=first, last=last, versions=tuple(ends), exclude=exclude, minor_only=args.minor_only, either_way=True
+        first=first,
+        last=last,
+        versions=tuple(ends),
+        exclude=exclude,
+        minor_only=args.minor_only,
+        inside=nightly,
+        either_way=True,
     )
+
+
+def _nightly(args: argparse.Namespace) -> NightlyWord | None:
+    from bisect_torch.releases.nightly_words import NIGHTLY, nightly_word
+
+    word = None if args.nightly is None else nightly_word(args.nightly)
+    if word is not None and word.channel != NIGHTLY:
+        raise UsageError(
+            f"--nightly {args.nightly}: no nightly build", hint="a release candidate lies in no gap between releases"
+        )
+    return word
+
+
+def _newest_of(word: NightlyWord | None) -> str | None:
+    """How the newest nightly build that may take part is named; None where none may."""
+    if word is None:
+        return None
+    last = word.last or (None if word.span else word.first)
+    return "nightly" if last is None else last.isoformat()
 
 
 def _find(end: str, builds: Sequence[Build]) -> str:
@@ -252,26 +325,20 @@ def _find(end: str, builds: Sequence[Build]) -> str:
     raise UsageError(f"{end} is an end of the range, and does not take part", hint="--exclude names it")
 
 
-def _between(run: RunRequest, good: str, bad: str) -> RunRequest:
-    from bisect_torch.engine.probing import narrowed
-
-    names = [build.name for build in run.builds]
-    first, last = sorted((names.index(good), names.index(bad)))
-    return narrowed(run, names[first : last + 1])
-
-
 # --- what is said
 
 
 def _plan_lines(request: BisectRequest) -> list[str]:
+    from bisect_torch.analysis.search import most_probes
     from bisect_torch.report.text import bytes_words, plural
 
     plan, builds = request.run.plan, request.run.builds
-    missing = len(plan.missing)
-    most = most_builds(len(builds))
+    missing, fine = len(plan.missing), len(request.question.fine)
+    most = most_probes(request.question)
+    inside = f", {fine} of them nightly builds that only a gap between two others asks for" if fine else ""
     lines = [
-        f"{plural(len(builds), 'build')} from {builds[0].name} to {builds[-1].name}: at most {most} to judge for one "
-        f"change, {plural(missing, 'environment')} of all missing"
+        f"{plural(len(builds), 'build')} from {builds[0].name} to {builds[-1].name}{inside}: at most {most} to judge "
+        f"for one change, {plural(missing, 'environment')} of all missing"
     ]
     if missing:
         lines.append(
@@ -286,7 +353,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
     """What the reports are made from: the builds of the range that was searched."""
     from bisect_torch.report.findings import Findings
 
-    names = _searched(result) or tuple(build.name for build in request.run.builds)
+    names = _shown(result) or tuple(build.name for build in request.run.builds)
     series = tuple(
         dataclasses.replace(
             row.series,
@@ -295,8 +362,8 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         )
         for row in result.rows
     )
-    return Findings(
-        builds=tuple(build for build in request.run.builds if build.name in names),
+    found = Findings(
+        builds=tuple(build for build in result.builds if build.name in names),
         environments=result.environments,
         series=series,
         transitions=result.transitions,
@@ -307,20 +374,24 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         seconds=result.seconds,
         notes=request.run.plan.notes,
         known_releases=known_releases(),
-        origins=origins_of(request.run.builds, result.environments, request.run.source),
+        origins=origins_of(result.builds, result.environments, request.run.source),
         runs=request.run.file.runs,
         locks=request.run.file.locks,
         sources=request.run.file.sources,
     )
+    return request.run.file.private.inside(found)
 
 
-def _searched(result: BisectResult) -> tuple[str, ...]:
-    """From the oldest to the newest build that has an answer in some row."""
-    if not result.rows:
+def _shown(result: BisectResult) -> tuple[str, ...]:
+    """From the oldest to the newest build that has an answer in some row; of nightly builds those that have one."""
+    from bisect_torch.model import BuildKind
+
+    seen = {point.build for row in result.rows for point in row.series.points if point is not None}
+    places = [place for place, build in enumerate(result.builds) if build.name in seen]
+    if not places:
         return ()
-    builds = result.rows[0].series.builds
-    seen = [place for row in result.rows for place, point in enumerate(row.series.points) if point is not None]
-    return builds[min(seen) : max(seen) + 1] if seen else ()
+    between = result.builds[places[0] : places[-1] + 1]
+    return tuple(build.name for build in between if build.name in seen or build.kind is not BuildKind.NIGHTLY)
 
 
 def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from bisect_torch.cli.arguments import positive, size
 from bisect_torch.cli.envs_lock import add_check_parser, add_lock_parser
 from bisect_torch.cli.options import add_environment_options, add_store_option, environment_options, python_minor
 from bisect_torch.cli.releases import add_selection_arguments, selection
@@ -25,6 +26,8 @@ examples:
   bisect-torch envs list
   $(bisect-torch envs path 2.9.1) -c "import torch"      use one by hand
   bisect-torch envs remove 2.4.1
+  bisect-torch envs prune --unused 30                    what no run has used for 30 days
+  bisect-torch envs prune --max-size 20GB                the longest unused, until the store is that small
 """
 
 
@@ -76,6 +79,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     remove_parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 2.9.1")
     remove_parser.add_argument("--all", action="store_true", help="every environment of the store")
     remove_parser.set_defaults(command=remove)
+    prune_parser = commands.add_parser(
+        "prune",
+        usage="%(prog)s [OPTIONS]",
+        help="remove environments by age, use or size",
+        description="Remove environments that fit any of the options, and empty the store's cache of downloads, else "
+        "no room is made. An environment that a run is using stays.",
+    )
+    prune_parser.add_argument("--unused", type=positive(float), metavar="DAYS", help="used by no run for so long")
+    prune_parser.add_argument("--older", type=positive(float), metavar="DAYS", help="made so long ago")
+    prune_parser.add_argument(
+        "--max-size", type=size, metavar="SIZE", help="the longest unused, until the store takes at most this"
+    )
+    prune_parser.add_argument("--dry-run", action="store_true", help="only print them")
+    add_store_option(prune_parser)
+    prune_parser.set_defaults(command=prune)
     add_lock_parser(commands)
     add_check_parser(commands)
 
@@ -225,6 +243,42 @@ def remove(args: argparse.Namespace) -> int:
         environments.remove(environment, store)
         print(environment.root, flush=True)
     return 0
+
+
+def prune(args: argparse.Namespace) -> int:
+    """Remove environments by age, use or size; their folders on stdout.
+
+    Exit code 3 when some stay because runs use them.
+    """
+    import time
+
+    from bisect_torch import environments
+
+    if args.unused is None and args.older is None and args.max_size is None:
+        raise UsageError("say what to prune: --unused DAYS, --older DAYS or --max-size SIZE")
+    store = environments.Store.open(args.store)
+    store.sweep_leftovers()
+    found = environments.aged(store)
+    condemned = environments.to_prune(found, now=time.time(), unused_days=args.unused, older_days=args.older)
+    if args.max_size is not None:
+        others = [each for each in found if each.environment not in condemned]
+        condemned += environments.to_fit(others, *environments.files_of(store, others), args.max_size)
+    if args.dry_run:
+        print("".join(f"{environment.root}\n" for environment in condemned), end="")
+        return 0
+    before = store.used_bytes()
+    in_use = 0
+    for environment in condemned:
+        try:
+            environments.remove(environment, store)
+        except environments.InUse as error:
+            in_use += 1
+            _say(error.message)
+        else:
+            print(environment.root, flush=True)
+    environments.clean_cache(store)
+    _say(f"{(before - store.used_bytes()) / 1e9:.1f} GB freed")
+    return InfrastructureError.exit_code if in_use else 0
 
 
 def _find(args: argparse.Namespace, versions: Sequence[str] | None) -> list[Environment]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import locks
+from bisect_torch.cli.arguments import locks, variable_name
 from bisect_torch.cli.releases import add_index_arguments, index_options
 from bisect_torch.errors import UsageError
 
@@ -53,6 +53,19 @@ def add_environment_options(parser: argparse.ArgumentParser) -> None:
     add_store_option(group)
 
 
+def add_pass_env_option(parser: argparse._ActionsContainer) -> None:
+    """Declare ``--pass-env``, which :func:`environment_options` reads."""
+    parser.add_argument(
+        "--pass-env",
+        action="append",
+        default=[],
+        type=variable_name,
+        metavar="NAME",
+        help="let cells see this variable: what holds a secret (*_TOKEN, *_KEY, AWS_*, a password in an address) is "
+        "kept from them otherwise",
+    )
+
+
 def add_store_option(parser: argparse._ActionsContainer) -> None:
     """Declare ``--store``."""
     parser.add_argument(
@@ -93,6 +106,7 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
     if note:
         print(f"note: {note}", file=sys.stderr)
     return EnvironmentOptions(
+        pass_env=tuple(dict.fromkeys(vars(args).get("pass_env") or ())),
         store=Store.open(args.store),
         python=_python(args.python),
         backend=backend,
@@ -100,6 +114,7 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
         extras=(*args.extras, *implied_extras(args)),
         editable=tuple(_project(folder) for folder in args.editable),
         locks=args.locks[0],
+        max_disk_bytes=vars(args).get("max_disk"),
     )
 
 
@@ -128,11 +143,11 @@ def _python(text: str | None) -> str | None:
     """A version as it is; the absolute path of an interpreter."""
     if text is None or os.sep not in text:
         return text
-    return str(Path(text).expanduser().absolute())
+    return str(str(Path(os.path.expanduser(text)).absolute()))
 
 
 def _project(folder: Path) -> Path:
-    folder = folder.expanduser().absolute()
+    folder = Path(os.path.expanduser(folder)).absolute()
     if not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
         raise UsageError(
             f"--with-editable {folder}: no project there", hint="a folder with a pyproject.toml or setup.py"

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
-from bisect_torch.cli.options import add_environment_options, implied_extras
+from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
 from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
+    from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.interruption import Interruption
@@ -103,7 +104,12 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         running.add_argument(
             "--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)"
         )
-    running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
+    running.add_argument(
+        "--jobs",
+        type=positive(int),
+        metavar="N",
+        help="cells at once (default: one a core, and one more for each accelerator)",
+    )
     running.add_argument(
         "--timeout",
         type=positive(float),
@@ -112,7 +118,11 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         help="for one cell, without loading torch and its compiler (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+        "--device",
+        type=devices,
+        default=("cpu",),
+        metavar="LIST",
+        help="such as cpu,cuda:0 (default cpu); one cell at a time on each accelerator",
     )
     running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
     running.add_argument(
@@ -123,6 +133,14 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+    if matrix:
+        running.add_argument(
+            "--max-disk",
+            type=size,
+            metavar="SIZE",
+            help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
+        )
+    add_pass_env_option(running)
 
 
 def add_pytest_argument(parser: argparse.ArgumentParser) -> None:
@@ -150,8 +168,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args)
-    plan_lines = _plan_lines(request)
+    request = build_request(args, in_groups=True)
+    plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
         return 0
@@ -180,14 +198,16 @@ def build_request(
     *,
     choice: Selection | None = None,
     discovered: tuple[Discovered, ...] | None = None,
-    at_most: Callable[[int], int] | None = None,
+    scope: Callable[[tuple[Build, ...]], Scope] | None = None,
+    in_groups: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
     Args:
         choice: Which builds, instead of what the options say.
         discovered: What is run, instead of what the line names.
-        at_most: Number of builds to number of environments that will be made at most; all when None.
+        scope: What a search takes of the builds that there are; a run takes all of them.
+        in_groups: Environments may come and go, where the disk does not hold all of them.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -197,7 +217,8 @@ def build_request(
     from bisect_torch.engine import host
     from bisect_torch.engine.executor import default_jobs
     from bisect_torch.engine.request import RunRequest
-    from bisect_torch.model import Isolation
+    from bisect_torch.model import CaseKind, Isolation
+    from bisect_torch.redaction import private_of, this_machine
     from bisect_torch.releases.choosing import choose_builds
     from bisect_torch.releases.commits import check_source
     from bisect_torch.results import ResultsFile
@@ -206,8 +227,14 @@ def build_request(
     source = None if named is None else check_source(named)
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
-    file = ResultsFile.open(args.output)
     options = environment_options(args, both_locks=choice is None)
+    private = private_of(
+        this_machine(),
+        store=options.store.root,
+        projects=options.editable,
+        case_files=[item.file.path for item in discovered if item.file.kind is not CaseKind.COMMAND],
+    )
+    file = ResultsFile.open(args.output, private=private)
     minor = python_minor(options)
     projects = tuple(environments.project_at(folder) for folder in options.editable)
     builds = choose_builds(
@@ -218,8 +245,13 @@ def build_request(
         cache_dir=options.store.index_cache,
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
-        note=lambda text: print(f"note: {text}", file=sys.stderr),
+        note=_note,
+        ask_facts=scope is None,
     )
+    at_most = first = None
+    if scope is not None:
+        part = scope(builds)
+        builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
     builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
     return RunRequest(
         builds=builds,
@@ -227,14 +259,16 @@ def build_request(
         discovered=discovered,
         environment_options=options,
         plan=_with_notes(
-            environments.plan_environments(builds, options, at_most=at_most and at_most(len(builds))), args, projects
+            environments.plan_environments(builds, options, at_most=at_most, now=first, in_groups=in_groups),
+            args,
+            projects,
         ),
         results=args.output,
         file=file,
         working_directory=Path.cwd(),
         devices=args.device,
         select=args.select,
-        jobs=args.jobs or default_jobs(),
+        jobs=args.jobs or default_jobs(args.device),
         timeout_s=args.timeout,
         repeats=args.repeat,
         isolation=Isolation(args.isolation) if args.isolation else None,
@@ -248,6 +282,20 @@ def build_request(
         command_line=tuple(sys.argv[1:]),
         source=source,
     )
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, ...]:
+    """The builds of a search; of the first ones the commit and size that must be asked for."""
+    from bisect_torch.releases.nightly_ledger import NightlyLedger
+    from bisect_torch.releases.unreleased import with_facts
+
+    first = [build for build in scope.builds if build.name in scope.first]
+    known = {build.name: build for build in with_facts(first, NightlyLedger(ledger), python=minor, note=_note)}
+    return tuple(known.get(build.name, build) for build in scope.builds)
 
 
 def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
@@ -317,7 +365,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     from bisect_torch.report.findings import Findings
 
-    return Findings(
+    found = Findings(
         builds=result.builds,
         environments=result.environments,
         series=result.series,
@@ -335,6 +383,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         locks=request.file.locks,
         sources=request.file.sources,
     )
+    return request.file.private.inside(found)
 
 
 def origins_of(builds: Sequence[Build], made: Mapping[str, Environment], source: Path | None) -> Mapping[str, Origin]:
@@ -366,11 +415,9 @@ def continue_with(words: Sequence[str]) -> str:
 def print_findings(findings: Findings, *, as_json: bool) -> None:
     """Matrix, sentences and counts on stdout."""
     if as_json:
-        import json
+        from bisect_torch.report.data import json_text
 
-        from bisect_torch.report.data import as_data
-
-        sys.stdout.write(json.dumps(as_data(findings), indent=1) + "\n")
+        sys.stdout.write(json_text(findings))
         return
     from bisect_torch.report.summary import summary
     from bisect_torch.report.terminal import print_lines, width_for
@@ -387,8 +434,9 @@ def _plan_lines(request: RunRequest) -> list[str]:
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.missing:
         lines.append(
-            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more of "
-            f"{bytes_words(plan.free_bytes)} free; about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
+            f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
+            f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
@@ -430,4 +478,4 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
         "notes": list(plan.notes),
         "hints": list(plan.hints),
     }
-    sys.stdout.write(json.dumps(described, indent=1) + "\n")
+    sys.stdout.write(json.dumps(request.file.private.value(described), indent=1) + "\n")

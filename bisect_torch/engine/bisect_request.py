@@ -11,7 +11,7 @@ from bisect_torch.analysis.question import Finished, Question, RemarkKind
 from bisect_torch.engine import events
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import CONFIRMING_S
-from bisect_torch.model import Boundary, Environment, Instance, Observation, Series, Transition
+from bisect_torch.model import Boundary, Build, Environment, Instance, Observation, Series, Transition, TransitionKind
 
 RowKey = tuple[str, str, str]
 """Case file, instance, device."""
@@ -32,6 +32,8 @@ class BisectRequest:
         flaky: The bug shows only sometimes: no single answer is believed from the beginning.
         flaky_budget_s: Seconds that the runs of flaky cases may take together, besides installing.
         ahead: How many environments are made ahead of the search.
+        judge_absent: A torch without the name is a state that is searched for; else it is neither good nor bad.
+        finer: Nightly builds between two releases that differ are searched, so far as there are any.
     """
 
     run: RunRequest
@@ -41,10 +43,28 @@ class BisectRequest:
     flaky: bool = False
     flaky_budget_s: float = CONFIRMING_S
     ahead: int = 0
+    judge_absent: bool = False
+    finer: bool = False
 
     def wanted(self, instance: Instance) -> bool:
         """Whether an instance is one of the rows."""
         return self.only is None or self.only in (instance.name, instance.case.name)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a search takes of the builds that there are.
+
+    Args:
+        builds: Those that it may judge.
+        first: Names of those that it is expected to begin with. The plan rests on these, where looking at all of them
+            would take long.
+        at_most: How many it judges at most, for one change and when all can be judged.
+    """
+
+    builds: tuple[Build, ...]
+    first: frozenset[str]
+    at_most: int
 
 
 @dataclass(frozen=True)
@@ -114,6 +134,9 @@ class BisectResult:
         known: Builds that were known from earlier runs and of use.
         made: Environments that had to be made for that.
         ahead: Environments that were made ahead of the search, and that it may not have come to.
+        builds: Those of the question.
+        finer: Nightly builds were to be searched between releases.
+        judge_absent: As in the request.
     """
 
     rows: tuple[Row, ...]
@@ -125,12 +148,26 @@ class BisectResult:
     ahead: tuple[str, ...]
     interrupted: bool
     seconds: float
+    builds: tuple[Build, ...] = ()
+    finer: bool = False
+    judge_absent: bool = False
 
     @property
     def transitions(self) -> tuple[Transition, ...]:
-        """Of rows that are not flaky: where one is, the posterior decides, and few runs of a build prove nothing."""
-        steady = (row.series for row in self.rows if row.weighed is None)
-        return tuple(found for series in steady for found in analysis.transitions(series))
+        """Of rows that are not flaky: where one is, the posterior decides, and few runs of a build prove nothing.
+
+        Those that the search looks for, and where the name appears and disappears.
+        """
+        steady = [row.series for row in self.rows if row.weighed is None]
+        return tuple(found for series in steady for found in self._of_row(series))
+
+    def _of_row(self, series: Series) -> list[Transition]:
+        every = analysis.transitions(series)
+        if self.judge_absent:
+            return every
+        searched = analysis.transitions(series, over_absent=True)
+        available = [each for each in every if each.kind in (TransitionKind.APPEARED, TransitionKind.DISAPPEARED)]
+        return sorted([*searched, *available], key=lambda each: series.builds.index(each.after.build))
 
     @property
     def exit_code(self) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from bisect_torch.analysis.question import Finished, Probe, Reading, Readings, RemarkKind, State, reading_of
 from bisect_torch.analysis.search import ahead, step
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
+from bisect_torch.engine import events
 from bisect_torch.engine.ahead import InstallAhead
 from bisect_torch.engine.bisect_request import (
     BisectObserver,
@@ -28,7 +29,7 @@ from bisect_torch.engine.bisect_request import (
     Weighed,
     Weighs,
 )
-from bisect_torch.engine.probing import Memory, Probing, Watch, narrowed, remembered, with_environments
+from bisect_torch.engine.probing import Memory, Probing, Watch, looked_up, narrowed, remembered, with_environments
 from bisect_torch.engine.weighing import PROCESS_S, Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
@@ -55,8 +56,9 @@ class Bisection:
         self._repeated = False
         self._confirmed: object = None
         self._weighed: dict[RowKey, Weighed] = {}
-        self._memory = self._recall()
-        self._known = {point.build for series in self._memory.series for point in series.points if point is not None}
+        self._memory = Memory((), {}, ())
+        self._known: set[str] = set()
+        self._afresh: Probing | None = None
 
     def execute(self) -> BisectResult:
         """Search until nothing more can be learnt. Ctrl-C ends it with everything kept.
@@ -66,7 +68,9 @@ class Bisection:
         """
         begin = time.monotonic()
         try:
+            self._begin()
             self._search()
+            self._end()
         except KeyboardInterrupt:
             self._interrupted = True
         finally:
@@ -81,7 +85,22 @@ class Bisection:
             ahead=tuple(self._ahead.made),
             interrupted=self._interrupted or self._interruption.came,
             seconds=time.monotonic() - begin,
+            builds=self._run.builds,
+            finer=self._request.finer,
+            judge_absent=self._request.judge_absent,
         )
+
+    def _begin(self) -> None:
+        if self._request.run.fresh:
+            self._afresh = Probing(self._request.run, self._watch, self._interruption, wanted=self._request.wanted)
+            self._afresh.begin_afresh()
+            self._run = dataclasses.replace(self._run, fresh=False)  # what this search sees counts from now on
+        self._memory = self._recall()
+        self._known = {point.build for series in self._memory.series for point in series.points if point is not None}
+
+    def _end(self) -> None:
+        if self._afresh is not None and not (self._interrupted or self._interruption.came):
+            self._afresh.end_afresh()
 
     def _search(self) -> None:
         while not self._interrupted:
@@ -105,7 +124,7 @@ class Bisection:
         for name, point in zip(series.builds, series.points, strict=True):
             point = point or self._unjudged.get((key, name))
             if point is not None:
-                found[name] = reading_of(point)
+                found[name] = reading_of(point, judge_absent=self._request.judge_absent)
         return found
 
     def _is_flaky(self, series: Series) -> bool:
@@ -160,8 +179,8 @@ class Bisection:
         made = list(self._watch.made.values())
         if made:
             return sum(made) / len(made)
-        missing = self._request.run.plan.missing
-        return 60 * self._request.run.plan.minutes / len(missing) if missing else INSTALL_S
+        plan = self._request.run.plan
+        return 60 * plan.minutes / plan.counted if plan.counted else INSTALL_S
 
     def _probe(self, probe: Probe) -> None:
         self._ahead.settle(probe.builds)
@@ -186,6 +205,7 @@ class Bisection:
         Args:
             rows: None for every row that the request wants.
         """
+        self._run = looked_up(self._run, builds, lambda text: self._tell(events.Note(text)))
         names = None if rows is None else {name for _, name, _ in rows}
 
         def wanted(instance: Instance) -> bool:
@@ -224,12 +244,12 @@ class Bisection:
             self._tell(Repeating(tuple(ends)))
             self._execute(ends, {key_of(series) for series in steady}, repeats=CONFIRMING_PROCESSES)
             return True
-        judged = [
+        known = [self._readings(series) for series in steady]
+        judged = [  # and where the name is absent, which is told too
             name
             for name in self._question.builds
-            if any(self._readings(series).get(name, Reading(State.UNJUDGED)).judged for series in steady)
+            if any(name in each and (each[name].judged or each[name].absent) for each in known)
         ]
-        known = [self._readings(series) for series in steady]
         if len(judged) < 2 or known == self._confirmed:
             return False
         self._confirmed = known
@@ -250,7 +270,8 @@ class Bisection:
     # --- flaky rows -------------------------------------------------------------------------------------------
 
     def _weigh(self, key: RowKey) -> None:
-        weighing = Weighing(key, self._question, self._request, self._install_s())
+        spent = sum(each.seconds for each in self._weighed.values())
+        weighing = Weighing(key, self._question, self._request, self._install_s(), spent_s=spent)
         while not self._interrupted:
             weighed, wish = weighing.step(self._memory, self._unjudged, self._watch.failed, self._present())
             self._weighed[key] = weighed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from bisect_torch import environments
@@ -13,6 +14,8 @@ from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import Run
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
+from bisect_torch.releases.nightly_ledger import NightlyLedger
+from bisect_torch.releases.unreleased import with_facts
 
 Wanted = Callable[[Instance], bool]
 
@@ -80,6 +83,14 @@ class Probing(Run):
         self._ledger.recall(self._ledger.cells(self._request.builds, rows))
         return Memory(self._ledger.series(rows), dict(self._ledger.environments), self._ledger.observations)
 
+    def begin_afresh(self) -> None:
+        """Record a search that runs everything again: until it ends, results of before it do not count."""
+        self._ledger.file.begin(self._manifest(ended=False))
+
+    def end_afresh(self) -> None:
+        """Record that it came to its end. Where it did not, what goes on from there leaves out the old results too."""
+        self._ledger.file.finish(self._manifest(ended=True))
+
 
 def remembered(request: RunRequest, interruption: Interruption, wanted: Wanted) -> Memory:
     """What the results file of ``request`` tells about its rows and builds."""
@@ -113,17 +124,58 @@ def with_environments(request: RunRequest, found: Mapping[str, Environment]) -> 
     return dataclasses.replace(request, plan=plan)
 
 
+def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], None]) -> RunRequest:
+    """The same request, with what was left open of some builds found out: locks, and of nightlies commit and size.
+
+    Args:
+        note: Called with a line for what cannot be found out.
+
+    Raises:
+        BisectTorchError: The ledger of nightly builds cannot be read or written, or an option cannot be used.
+    """
+    left = [each for each in request.plan.environments if each.open and each.build.name in names]
+    if not left:
+        return request
+    options = request.environment_options
+    ledger = NightlyLedger(options.store.nightlies)
+    builds = with_facts([each.build for each in left], ledger, python=left[0].python, note=note)
+    cancel = threading.Event()
+    try:
+        done = environments.completed(
+            [dataclasses.replace(each, build=build) for each, build in zip(left, builds, strict=True)],
+            options,
+            cancel=cancel,
+        )
+    finally:
+        cancel.set()  # after Ctrl-C no uv goes on behind
+    found = {each.build.name: each for each in done}
+    planned = tuple(found.get(each.build.name, each) for each in request.plan.environments)
+    return dataclasses.replace(
+        request,
+        builds=tuple(found[build.name].build if build.name in found else build for build in request.builds),
+        plan=dataclasses.replace(request.plan, environments=planned),
+    )
+
+
 class Watch:
-    """Between a run and the observer of a search: notes which environments were made and which builds failed."""
+    """Between a run and the observer of a search: notes which environments were made and which builds failed.
+
+    What is noted once is not told again by the next run of the search.
+    """
 
     def __init__(self, observer: events.Observer) -> None:
         self._observer = observer
         self.made: dict[str, float] = {}
         self.ready: dict[str, Environment] = {}
         self.failed: dict[str, str] = {}
+        self._noted: set[events.Note] = set()
 
     def __call__(self, event: events.Event) -> None:
-        if isinstance(event, events.EnvironmentReady):
+        if isinstance(event, events.Note):
+            if event in self._noted:
+                return
+            self._noted.add(event)
+        elif isinstance(event, events.EnvironmentReady):
             self.ready[event.build.name] = event.environment
             if not event.reused:
                 self.made[event.build.name] = event.seconds

@@ -42,6 +42,10 @@ class Resweep:
             found.update(self._sweep(list(self._ran)))
         return found
 
+    def changed_of_all(self) -> Mapping[str, tuple[str, list[CellRun]]]:
+        """The same for every environment that ran cells: none of them will be there later to be asked."""
+        return self._sweep(list(self._ran))
+
     def _sweep(self, names: Iterable[str]) -> dict[str, tuple[str, list[CellRun]]]:
         found = {}
         for name in list(names):

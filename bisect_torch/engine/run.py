@@ -7,10 +7,10 @@ into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
-import os
 import queue
 import sys
 import threading
@@ -19,13 +19,14 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from bisect_torch import analysis, cases, environments, temporary
+from bisect_torch import analysis, cases, environments, own_digest, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
 from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
+from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.suites import Suites
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
@@ -36,6 +37,7 @@ CONFIRMING_S = 1800.0
 """Cell seconds that confirming may take before what is left is named instead of run."""
 
 _STOP_GRACE_S = 1.0
+_KEPT_FORMAT = 2
 
 
 class _Ready(events.EnvironmentReady):
@@ -71,7 +73,7 @@ class Run:
     def __init__(self, request: RunRequest, observer: events.Observer, interruption: Interruption) -> None:
         self._request = request
         self._interruption = interruption
-        self._tell = observer
+        self._observer = observer
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         # Forking a process that has used the system libraries of macOS is not safe.
@@ -82,8 +84,10 @@ class Run:
         self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._instances: dict[Path, tuple[Instance, ...]] = {}
         self._environments: dict[str, Environment] = {}
+        self._gone: list[Environment] = []
         self._failures: list[_Failed] = []
         self._resweep = Resweep()
+        self._rotation = Rotation(request.plan.budget, request.environment_options)
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
         self._expanding: set[tuple[Path, str]] = set()
@@ -135,10 +139,11 @@ class Run:
         self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
         finished = interrupted = False
         try:
-            self._install([build for build in self._request.builds if self._has_work(build)])
+            self._want([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
                 self._handle(self._inbox.get())
             self._executor.close()
+            self._rotation.clear()
             finished = True
         except KeyboardInterrupt:
             interrupted = True
@@ -150,6 +155,14 @@ class Run:
         self._tell(events.RunFinished(interrupted, seconds))
         return self._result(interrupted, seconds)
 
+    def _tell(self, event: events.Event) -> None:
+        """Tell the observer. What others have written may quote credentials."""
+        if isinstance(event, events.Note):
+            event = dataclasses.replace(event, text=self._ledger.file.private.hide_secrets(event.text))
+        elif isinstance(event, events.BuildProgress) and event.message:
+            event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
+        self._observer(event)
+
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
         self._cancel.set()
@@ -160,6 +173,7 @@ class Run:
         self._ledger.file.finish(self._manifest(ended=finished))
         if self._installing:
             self._installer.join(timeout=max(0.0, deadline - time.monotonic()))
+        self._rotation.uses.close()
 
     def _keep_what_ended(self) -> None:
         """Record the cells that had ended before the stop, and that the loop had not come to yet."""
@@ -176,29 +190,36 @@ class Run:
         self._distrust_changed_environments()
         failed = {failure.build.name for failure in self._failures}
         wanted = [run for run in self._ledger.confirmations(CONFIRMING_S) if run.build.name not in failed]
+        here = [run for run in wanted if run.build.name in self._environments]
+        if here:
+            self._tell(events.Confirming(len(here), self._why_confirm()))
+            self._submit(here)
+            return False
+        if self._rotation.waiting:
+            self._install()
+            return False
         if not wanted:
             left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
             if left:
                 self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
             return True
-        absent = {run.build.name: run.build for run in wanted if run.build.name not in self._environments}
-        if absent:  # every cell of theirs was kept from earlier runs, so that nothing has needed them until now
-            self._install(list(absent.values()))
-        else:
-            self._tell(events.Confirming(len(wanted), self._why_confirm()))
-            self._submit(wanted)
+        # Every cell of theirs was kept from earlier runs, or they had to make room for others.
+        self._want(list({run.build.name: run.build for run in wanted}.values()))
         return False
 
     def _distrust_changed_environments(self) -> None:
         """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
         while found := self._resweep.changed(self._all_series()):
-            for name, (what, runs) in found.items():
-                # Should more be wanted of this build, it is made anew.
-                build = self._environments.pop(name).build
-                reason = f"the environment changed during the run: {what}"
-                self._tell(events.BuildProgress(build, "failed", message=reason))
-                for run in runs:
-                    self._ledger.distrust(run, reason)
+            self._distrust(found)
+
+    def _distrust(self, found: Mapping[str, tuple[str, list[plan.CellRun]]]) -> None:
+        for name, (what, runs) in found.items():
+            # Should more be wanted of this build, it is made anew.
+            build = self._environments.pop(name).build
+            reason = f"the environment changed during the run: {what}"
+            self._tell(events.BuildProgress(build, "failed", message=reason))
+            for run in runs:
+                self._ledger.distrust(run, reason)
 
     def _why_confirm(self) -> str:
         found = sum(len(analysis.transitions(each)) for each in self._all_series())
@@ -239,11 +260,19 @@ class Run:
 
     # --- environments -----------------------------------------------------------------------------------------
 
-    def _install(self, builds: list[Build]) -> None:
-        """Make environments ready in a thread of its own, those that exist already first."""
+    def _want(self, builds: list[Build]) -> None:
+        """Environments are needed; the first of their groups is made."""
+        self._rotation.add(builds)
+        if self._rotation.waiting:
+            self._install()
+
+    def _install(self) -> None:
+        """Make the next group of environments ready in a thread of its own, those that exist already first."""
         planned = self._planned
+        self._make_room()
         ordered = sorted(
-            builds, key=lambda build: build.kind is not BuildKind.LOCAL and planned[build.name].present is None
+            self._rotation.next(),
+            key=lambda build: build.kind is not BuildKind.LOCAL and planned[build.name].present is None,
         )
 
         def work() -> None:
@@ -262,6 +291,15 @@ class Run:
         self._installer = threading.Thread(target=work, name="installer", daemon=True)
         self._installer.start()
 
+    def _make_room(self) -> None:
+        """On a short disk: remove the group of environments that has had its turn, once all that it said is sound."""
+        if self._request.plan.budget is not None:
+            self._distrust(self._resweep.changed_of_all())
+            for name in self._rotation.clear():
+                gone = self._environments.pop(name, None)
+                if gone is not None:
+                    self._gone.append(gone)
+
     def _has_work(self, build: Build) -> bool:
         if len(self._instances) < len(self._request.discovered) or not self._ledger.knows(build):
             return True
@@ -273,16 +311,21 @@ class Run:
         begin = time.monotonic()
         if self._planned[build.name].reason:
             return _Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
+        refusal = self._rotation.refusal(build)
+        if refusal is not None:
+            return _Failed(build, Outcome.LOST, refusal)
         try:
             environment, reused = environments.ensure(
                 build,
-                self._request.environment_options,
+                self._rotation.options,
                 progress=self._inbox.put,
                 cancel=self._cancel,
                 python=self._planned[build.name].request,
+                uses=self._rotation.uses,
             )
         except BisectTorchError as error:
             return _Failed(build, environments.outcome_of(error), error.message)
+        self._rotation.made(environment)
         return _Ready(build, environment, time.monotonic() - begin, reused)
 
     def _on_ready(self, message: _Ready) -> None:
@@ -335,9 +378,9 @@ class Run:
         for item in self._request.discovered:
             instances = item.instances
             if instances is None and item.file.kind is not CaseKind.PYTEST:
-                kept = self._expansion_path(item)
-                if kept.exists():
-                    instances = cases.from_expansion(item, json.loads(kept.read_text()))
+                kept = own_digest.read_kept(self._expansion_path(item))
+                if kept is not None:
+                    instances = cases.from_expansion(item, kept["rows"])
             if instances is not None:
                 self._instances[item.file.path] = self._selected(instances)
         if self._suites.item is not None:
@@ -347,7 +390,13 @@ class Run:
 
     def _expansion_path(self, item: Discovered) -> Path:
         # The staged code counts: parameters and sizes may come from its numerics.
-        known_by = [item.file.sha256, dict(item.file.local_modules), self._staged.parent.name, self._request.thorough]
+        known_by = [
+            _KEPT_FORMAT,
+            item.file.sha256,
+            dict(item.file.local_modules),
+            self._staged.parent.name,
+            self._request.thorough,
+        ]
         parts = json.dumps(known_by, sort_keys=True)
         digest = hashlib.sha256(parts.encode()).hexdigest()
         return self._request.environment_options.store.expansions / f"{digest}.json"
@@ -355,8 +404,13 @@ class Run:
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         only = self._request.only
         if only is not None:
-            instances = tuple(each for each in instances if (each.case.file.path, each.name) in only)
+            instances = tuple(each for each in instances if self._is_among(each, only))
         return cases.matching(instances, self._request.select) if self._request.select else instances
+
+    def _is_among(self, instance: Instance, only: frozenset[tuple[Path, str]]) -> bool:
+        """Whether it is named, as it is called or as a results file calls it."""
+        names = instance.name, self._request.file.private.instance(instance.name)
+        return any((instance.case.file.path, name) in only for name in names)
 
     def _rows(self) -> tuple[Instance, ...]:
         files = (item.file.path for item in self._request.discovered)
@@ -369,10 +423,7 @@ class Run:
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        path = self._expansion_path(item)
-        made = path.with_name(f"{path.name}~{temporary.owner()}")
-        made.write_text(json.dumps(message.rows))
-        os.replace(made, path)  # whole or not at all: a later run believes what it finds
+        own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
         added = self._selected(cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))
@@ -389,7 +440,8 @@ class Run:
         self._instances[message.file.path] = self._selected(self._suites.instances)
         self._on_added(added)
         parked = {environment.build.name for environment in self._parked}
-        for other in self._environments.values():  # which run already, and do not have these tests
+        # Those that run already, or have had their turn, and do not have these tests: that is said.
+        for other in [*self._environments.values(), *self._gone]:
             if added and other.build.name not in parked:
                 self._start(other, added)
         self._start_parked()
@@ -465,6 +517,7 @@ class Run:
             "seed": request.seed,
             "fresh": request.fresh,
             "thorough": request.thorough,
+            "pass_env": sorted(set(request.environment_options.pass_env)),
             "case_files": sorted(
                 {item.file.sha256 for item in request.discovered}
                 | {instance.case.file.sha256 for instance in self._suites.instances}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bisect_torch import cases, temporary
+from bisect_torch import cases, own_digest
 from bisect_torch.cases import Collection, Discovered
 from bisect_torch.model import CaseKind, Environment, Instance
 
+_FORMAT = 2
 _AGAIN = "? "
 
 
@@ -36,12 +36,11 @@ class Suites:
         self._kept: dict[str, list[Mapping[str, Any]]] = {}
         if self.item is None:
             return
-        parts = json.dumps([self.item.file.sha256, *circumstances], sort_keys=True, default=str)
+        parts = json.dumps([_FORMAT, self.item.file.sha256, *circumstances], sort_keys=True, default=str)
         self._path = folder / f"suite-{hashlib.sha256(parts.encode()).hexdigest()}.json"
-        if self._path.exists():
-            self._kept = json.loads(self._path.read_text())
-            for rows in self._kept.values():
-                self._take(cases.collection_of(self.item, rows))
+        self._kept = own_digest.read_kept(self._path) or {}
+        for rows in self._kept.values():
+            self._take(cases.collection_of(self.item, rows))
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -80,12 +79,10 @@ class Suites:
         return tuple(added)
 
     def _keep(self, identity: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        if self._path.exists():  # another run may have added to it
-            self._kept = {**json.loads(self._path.read_text()), **self._kept}
+        # Another run may have added to it.
+        self._kept = {**(own_digest.read_kept(self._path) or {}), **self._kept}
         self._kept[identity] = list(rows)
-        made = self._path.with_name(f"{self._path.name}~{temporary.owner()}")
-        made.write_text(json.dumps(self._kept))
-        os.replace(made, self._path)  # whole or not at all: a later run believes what it finds
+        own_digest.write_json(self._path, self._kept)
 
     def why_not(self, build: str, instance: Instance) -> dict[str, object] | None:
         """The facts of a cell that is no test on a build; None for one that can be run."""

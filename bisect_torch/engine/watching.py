@@ -115,6 +115,7 @@ class Watch:
         self._warm: WarmWorkers[WorkerProcess] = WarmWorkers(self._start_worker, budget_bytes)
         self._slots = Slots(request.jobs, self._warm, self._conditions, self._inbox.put)
         self._cancel = threading.Event()
+        self._uses = environments.Uses(request.environment_options.store)
         self._ready: dict[str, Environment] = {}
         self._failed: dict[str, _Ready] = {}
         self._state = WatchState(path, tuple(build.name for build in request.builds))
@@ -327,7 +328,9 @@ class Watch:
                 "timeout_s": plan.time_limit_s(run.instance, run.device, self._request.timeout_s),
             }
         )
-        self._observations[run.instance.name, run.device, run.build.name, run.repeat] = observation
+        kept = self._request.file.private.observation(observation)
+        kept = dataclasses.replace(kept, build_name=run.build.name, instance=run.instance.name)
+        self._observations[run.instance.name, run.device, run.build.name, run.repeat] = kept
         self._fresh = True
 
     def _record_failure(self, failed: _Ready) -> None:
@@ -417,6 +420,7 @@ class Watch:
                 self._request.environment_options,
                 cancel=self._cancel,
                 python=planned.request,
+                uses=self._uses,
             )
         except BisectTorchError as error:
             return _Ready(build, None, error.message, environments.outcome_of(error))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bisect_torch.analysis.judge import judge
 from bisect_torch.analysis.noisy import REPEATS_PLANNED, Belief, Costs, Named, Prior, Trial, next_trial
@@ -34,13 +35,21 @@ class Wish:
 
 
 class Weighing:
-    """Weighs one row; :meth:`step` is asked again after each run."""
+    """Weighs one row; :meth:`step` is asked again after each run.
 
-    def __init__(self, key: RowKey, question: Question, request: BisectRequest, install_s: float) -> None:
+    Args:
+        install_s: What making an environment takes.
+        spent_s: What the runs of other flaky rows have taken of the budget.
+    """
+
+    def __init__(
+        self, key: RowKey, question: Question, request: BisectRequest, install_s: float, *, spent_s: float = 0.0
+    ) -> None:
         self._key = key
         self._question = question
         self._request = request
         self._install_s = install_s
+        self._left_s = max(0.0, request.flaky_budget_s - spent_s)
         self._before: set[tuple[str, int, str]] | None = None
         self._asked: tuple[str, int] | None = None
         self._silent: dict[str, str] = {}
@@ -59,21 +68,26 @@ class Weighing:
         order = self._order(cells)
         belief = self._belief(cells, order)
         weighed = self._weighed(belief, cells, closed, spent, order)
+        costs = self._costs(cells)
+        left = self._left_s - spent
+        used_up = f"the runs of flaky cases have used {self._request.flaky_budget_s:g} s"
         for end in self._ends():
             if end not in closed and len(_workers(cells.get(end, []))) < CONFIRMING_PROCESSES:
+                if left <= 0:
+                    return _stopped(weighed, used_up), None
                 return weighed, self._wish(end, CONFIRMING_PROCESSES - len(_workers(cells.get(end, []))), cells)
         closed_places = {order.index(name) for name in closed}
         top = belief.boundaries(closed_places)[0]
         if top.probability >= self._request.confidence:
             return weighed, None
-        if spent >= self._request.flaky_budget_s:
-            return _stopped(weighed, f"the runs of flaky cases have used {self._request.flaky_budget_s:g} s"), None
+        if left <= 0:
+            return _stopped(weighed, used_up), None
         chosen = next_trial(
             belief,
             present={place for place, name in enumerate(order) if name in present},
-            costs=self._costs(cells),
+            costs=costs,
             closed=closed_places,
-            most_repeats=REPEATS_PLANNED[-1] if _forked(cells) else 1,
+            most_repeats=_most_repeats(left / self._request.run.jobs, cells) if _forked(cells) else 1,
         )
         if chosen is None:
             return _stopped(weighed, "no further run would tell more"), None
@@ -131,7 +145,8 @@ class Weighing:
         return sum(PROCESS_S + (each.elapsed_s or 0.0) for name, each in rows.items() if name not in self._before)
 
     def _belief(self, cells: Mapping[str, list[Observation]], order: tuple[str, ...]) -> Belief:
-        belief = Belief.start(len(order), Prior(everywhere=EVERYWHERE, nowhere=NOWHERE))
+        prior = Prior(everywhere=EVERYWHERE, nowhere=NOWHERE)
+        belief = Belief.start(len(order), prior, _shares(order, self._question.fine))
         for place, name in enumerate(order):
             for runs in _workers(cells.get(name, [])).values():
                 belief = belief.after(Trial(place, len(runs), sum(map(_shows, runs))))
@@ -139,7 +154,7 @@ class Weighing:
 
     def _costs(self, cells: Mapping[str, list[Observation]]) -> Costs:
         elapsed = [each.elapsed_s for runs in cells.values() for each in runs if each.elapsed_s is not None]
-        once = statistics.median(elapsed) if elapsed else 0.0
+        once = statistics.fmean(elapsed) if elapsed else 0.0  # not the median: hangs are few, and take most of the time
         return Costs(repeat_s=once, process_s=PROCESS_S, environment_s=self._install_s)
 
     # --- order ------------------------------------------------------------------------------------------------
@@ -235,6 +250,18 @@ def _workers(runs: list[Observation]) -> dict[str | None, list[Observation]]:
 def _forked(cells: Mapping[str, list[Observation]]) -> bool:
     """Whether a worker process can run the case again and again."""
     return any(each.isolation == Isolation.FORK.value for runs in cells.values() for each in runs)
+
+
+def _most_repeats(left_s: float, cells: Mapping[str, list[Observation]]) -> int:
+    """Repeats of one process that ``left_s`` is enough for should all take as long as the longest so far: a hang."""
+    longest = max((each.elapsed_s or 0.0 for runs in cells.values() for each in runs), default=0.0)
+    return max(1, min(REPEATS_PLANNED[-1], int((left_s - PROCESS_S) / longest) if longest > 0 else REPEATS_PLANNED[-1]))
+
+
+def _shares(order: Sequence[str], fine: Container[str]) -> list[float]:
+    """Each boundary between two releases is as likely as the others; the nightly builds inside it share that."""
+    coarse = [place for place, name in enumerate(order) if name not in fine or place in (0, len(order) - 1)]
+    return [1.0 / (after - before) for before, after in pairwise(coarse) for _ in range(after - before)]
 
 
 def _shows(observation: Observation) -> bool:

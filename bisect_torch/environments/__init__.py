@@ -2,32 +2,44 @@
 
 from bisect_torch.environments.backends import resolve_backend
 from bisect_torch.environments.control import capability
-from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, outcome_of, redact
+from bisect_torch.environments.disk import DiskBudget
+from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, plan_environments
+from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
 from bisect_torch.environments.projects import Project, project_at
+from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
 from bisect_torch.environments.requirements import bound_to
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
 from bisect_torch.environments.staged import numerics_digest, staged_package
 from bisect_torch.environments.store import Store
+from bisect_torch.environments.uses import Uses, is_passing, last_used
 from bisect_torch.environments.variables import clean_environment_variables
 
 __all__ = [
+    "DiskBudget",
     "EnvironmentBroken",
     "EnvironmentOptions",
     "EnvironmentPlan",
+    "InUse",
     "NotInstallable",
     "PlannedEnvironment",
     "Project",
     "Seal",
     "Store",
+    "Uses",
+    "aged",
     "bound_to",
     "capability",
     "changed_since",
+    "clean_cache",
     "clean_environment_variables",
+    "completed",
     "ensure",
+    "files_of",
     "is_installed",
+    "is_passing",
+    "last_used",
     "list_environments",
     "numerics_digest",
     "outcome_of",
@@ -39,5 +51,7 @@ __all__ = [
     "resolve_backend",
     "seal",
     "staged_package",
+    "to_fit",
+    "to_prune",
     "whole",
 ]

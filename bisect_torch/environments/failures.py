@@ -10,6 +10,7 @@ import re
 from bisect_torch.child_processes import Completed
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Build, Outcome
+from bisect_torch.redaction import without_tokens
 
 
 class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, like the next two
@@ -44,6 +45,10 @@ class EnvironmentBroken(BisectTorchError):  # noqa: N818
         self.reason = reason
 
 
+class InUse(BisectTorchError):  # noqa: N818
+    """An environment cannot be removed: a run uses it."""
+
+
 def outcome_of(error: BisectTorchError) -> Outcome:
     """What becomes of the cells of a build whose environment could not be made."""
     if isinstance(error, NotInstallable):
@@ -57,13 +62,12 @@ class TransientFailure(InfrastructureError):  # noqa: N818
     """The network failed in a way that may pass: worth another try."""
 
 
-_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-_SECRET_QUERY = re.compile(r"([?&][^=&\s]*(?:token|key|secret|signature|password)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 _DISK_FULL = re.compile(r"no space left on device|os error 28|disk quota exceeded|os error 122", re.IGNORECASE)
 _HASH = re.compile(r"hash mismatch|hashes? (?:do|does) not match", re.IGNORECASE)
 _REFUSED = re.compile(r"\b(?:401|403)\b.*(?:unauthorized|forbidden)|lack of valid authentication", re.IGNORECASE)
+_CERTIFICATE = re.compile(r"invalid peer certificate|unknown ?issuer|self-?signed certificate", re.IGNORECASE)
 _TRANSIENT = re.compile(
     r"\b(?:408|429|5\d\d)\b [A-Z][a-z]+|HTTP status server error|error sending request"
     r"|connection (?:reset|refused|closed|error)|connect(?:ion)? timed? ?out|timed out|operation timed|dns error"
@@ -87,8 +91,7 @@ _UNSOLVABLE = re.compile(
 
 def redact(text: str) -> str:
     """``text`` without passwords and tokens in addresses, and without colours."""
-    text = _COLOUR.sub("", text)
-    return _SECRET_QUERY.sub(r"\1***", _CREDENTIALS.sub(r"\1***@", text))
+    return without_tokens(_COLOUR.sub("", text))
 
 
 def gist(text: str, *, limit: int = 400) -> str:
@@ -129,6 +132,11 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
         )
     if _REFUSED.search(said):
         return InfrastructureError(f"{doing}: the index refused access: {reason}")
+    if _CERTIFICATE.search(said):
+        return InfrastructureError(
+            f"{doing}: the index's certificate is not trusted: {reason}",
+            hint="SSL_CERT_FILE names a file of certificates; uv's own settings count too",
+        )
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):

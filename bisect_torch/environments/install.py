@@ -13,12 +13,13 @@ from typing import Any
 
 from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments import control, pythons, stamp
-from bisect_torch.environments.failures import EnvironmentBroken, NotInstallable, left_the_index
-from bisect_torch.environments.locking import Lock, hashed_part, lock_for
+from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, left_the_index
+from bisect_torch.environments.locking import Lock, hashed_part, known_lock, lock_for
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.progress import DownloadMeter
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import Store, remove_tree
+from bisect_torch.environments.uses import Uses, forget, unused
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind, Environment
@@ -56,7 +57,23 @@ def wanted(build: Build, options: EnvironmentOptions, request: str, *, cancel: t
     """
     interpreter = pythons.resolve(request, options, cancel=cancel)
     pythons.check_fit(build, interpreter.minor)
-    lock = lock_for(build, interpreter, options, cancel=cancel)
+    return _wanted(build, options, interpreter, lock_for(build, interpreter, options, cancel=cancel))
+
+
+def wanted_if_locked(build: Build, options: EnvironmentOptions, request: str) -> Wanted | None:
+    """The same where the lock is there already; None where it would have to be made.
+
+    Raises:
+        NotInstallable: No wheel for this Python, or a build that has left its index.
+        UsageError: The Python is not there and cannot be fetched.
+    """
+    interpreter = pythons.resolve(request, options)
+    pythons.check_fit(build, interpreter.minor)
+    lock = known_lock(build, interpreter, options)
+    return None if lock is None else _wanted(build, options, interpreter, lock)
+
+
+def _wanted(build: Build, options: EnvironmentOptions, interpreter: Interpreter, lock: Lock) -> Wanted:
     backend = options.backend_of(build)
     key = "\n".join([build.version, interpreter.version, str(interpreter.base), backend, lock.hash])
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
@@ -87,6 +104,7 @@ def ensure(
     progress: Progress = lambda event: None,
     cancel: threading.Event | None = None,
     python: str | None = None,
+    uses: Uses | None = None,
 ) -> tuple[Environment, bool]:
     """The environment of a build, made if it is not there or has changed since it was made.
 
@@ -94,6 +112,7 @@ def ensure(
         progress: Called with each step, from this thread or one that ends before this function does.
         cancel: Stops the work when set.
         python: What :func:`pythons.choose` chose for this build; chosen for this build alone when None.
+        uses: Marks it as used, before anybody could remove it.
 
     Returns:
         The environment, and whether it was there already.
@@ -107,7 +126,7 @@ def ensure(
     if build.kind is BuildKind.LOCAL:
         return probe_interpreter(_local_python(build), build=build), True
     try:
-        return _ensure(build, options, progress, cancel, python)
+        return _ensure(build, options, progress, cancel, python, uses)
     except OSError as error:
         # Of our own writing: what uv and the control case meet has been classified.
         raise InfrastructureError(
@@ -117,7 +136,12 @@ def ensure(
 
 
 def _ensure(
-    build: Build, options: EnvironmentOptions, progress: Progress, cancel: threading.Event | None, python: str | None
+    build: Build,
+    options: EnvironmentOptions,
+    progress: Progress,
+    cancel: threading.Event | None,
+    python: str | None,
+    uses: Uses | None,
 ) -> tuple[Environment, bool]:
     progress(BuildProgress(build, "locking"))
     if python is None:
@@ -129,12 +153,15 @@ def _ensure(
     progress(BuildProgress(build, "waiting"))
     with options.store.guard(want.name, cancel=cancel):
         environment = _present(want, progress, cancel)
-        if environment is not None:
-            progress(BuildProgress(build, "ready"))
-            return environment, True
-        environment = _make(want, progress, cancel)
+        reused = environment is not None
+        if environment is None:
+            if uses is not None:
+                uses.begin(want.name)
+            environment = _make(want, progress, cancel)
+        if uses is not None:
+            uses.take(want.name)
     progress(BuildProgress(build, "ready"))
-    return environment, False
+    return environment, reused
 
 
 def stamped(want: Wanted) -> Environment | None:
@@ -256,7 +283,7 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
         UsageError: There is no interpreter at ``path``, or no torch in it.
         EnvironmentBroken: Its control case failed.
     """
-    path = path.expanduser().absolute()
+    path = Path(os.path.expanduser(path)).absolute()
     if not os.access(path, os.X_OK) or path.is_dir():
         raise UsageError(f"{path}: no interpreter that can be started", hint="give the path of a python program")
     try:
@@ -302,16 +329,20 @@ def remove(environment: Environment, store: Store) -> None:
 
     Raises:
         UsageError: It is not an environment of this store.
+        InUse: A run uses it.
         Interrupted: Never; it waits for a run that builds it.
     """
     root = store.own(environment.root)
     if root.parent != store.envs.resolve() or stamp.read(root) is None:
         raise UsageError(f"{environment.root} is not an environment of the store {store.root}")
-    with store.guard(root.name):
+    with store.guard(root.name), unused(store, root.name) as free:
+        if not free:
+            raise InUse(f"{root.name} is used by a run at this moment", hint="try again when it has ended")
         _, changes = stamp.sweep(root)
         if changes:
             quarantine(EnvironmentOptions(store), root, changes)
             return
         moved = store.tmp / f"{root.name}~removed-{time.monotonic_ns():x}"
         os.rename(root, moved)
+        forget(store, root.name)
         remove_tree(moved)

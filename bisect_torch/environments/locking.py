@@ -19,6 +19,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from bisect_torch import own_digest
 from bisect_torch.child_processes import Completed
 from bisect_torch.environments.companions import COMPANIONS, check_sources
 from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify, left_the_index
@@ -27,10 +28,11 @@ from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import remove_tree
 from bisect_torch.environments.uv import Uv
-from bisect_torch.errors import Interrupted, UsageError
+from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
 
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 _UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
 
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
@@ -64,19 +66,41 @@ def lock_for(
         UsageError: An extra requirement cannot be read.
         InfrastructureError: The index cannot be used.
     """
+    known = known_lock(build, interpreter, options)
+    if known is not None:
+        return known
+    request = _Request.of(build, interpreter, options)
+    target = request.kept_in(options)
+    with options.store.guard(f"lock-{target.stem}", cancel=cancel):
+        if not _is_kept(target):
+            _make(request, target, options, cancel)
+    return _read(target, options, committed=False)
+
+
+def known_lock(build: Build, interpreter: Interpreter, options: EnvironmentOptions) -> Lock | None:
+    """The lock of a build for a Python where there is one already; nothing is asked and nothing is made.
+
+    Raises:
+        NotInstallable: There is none, and none can be made: the build has left its index.
+        UsageError: An extra requirement cannot be read.
+    """
     path = committed_lock(build, options)
     if path is not None:
         return _read(path, options, committed=True)
-    request = _Request.of(build, interpreter, options)
-    target = options.store.locks / f"{_slug(build.version)}-{request.digest[:16]}.lock"
-    if target.is_file():
+    target = _Request.of(build, interpreter, options).kept_in(options)
+    if _is_kept(target):
         return _read(target, options, committed=False)
     if build.gone:
         raise left_the_index(build)
-    with options.store.guard(f"lock-{target.stem}", cancel=cancel):
-        if not target.is_file():
-            _make(request, target, options, cancel)
-    return _read(target, options, committed=False)
+    return None
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether a lock is there and undamaged. A damaged one, or half of one, is another set of versions: made anew."""
+    try:
+        return own_digest.fits(path.read_bytes()) is True
+    except FileNotFoundError:
+        return False
 
 
 def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
@@ -84,6 +108,8 @@ def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
 
     It holds the hashes of the default index; ``build.lock`` is only there when what is offered has these hashes.
     """
+    if build.only_lock:
+        return build.lock
     covers = (
         build.kind is BuildKind.RELEASE
         and build.variant is None
@@ -105,6 +131,7 @@ class _Request:
     constraints: tuple[str, ...]
     arguments: tuple[str, ...]
     newest: datetime.date | None
+    newest_torch: datetime.date | None
     undated: tuple[str, ...]
     asked: tuple[str, ...]
     digest: str
@@ -141,14 +168,19 @@ class _Request:
             [build_digest(path) for path in options.editable],
         ]
         constraints = build.variant.constraints if build.variant is not None else ()
+        newest_torch = _newest_torch(build, newest)
         if constraints:  # only then, so that the locks that are there keep their names
-            key.append(constraints)
+            key += [constraints, str(newest_torch)]
         elif newest is None and build.day is not None:
             key.append(datetime.date.today().isoformat())  # the newest ones are others tomorrow
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
         asked = tuple(sorted(named - set(fixed)))
         parts = tuple(requirements), constraints, tuple(arguments)
-        return cls(build, interpreter.path, *parts, newest, free, asked, digest)
+        return cls(build, interpreter.path, *parts, newest, newest_torch, free, asked, digest)
+
+    def kept_in(self, options: EnvironmentOptions) -> Path:
+        """Where the store has the lock, once it was made."""
+        return options.store.locks / f"{_slug(self.build.version)}-{self.digest[:16]}.lock"
 
 
 def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
@@ -157,6 +189,18 @@ def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
     if options.locks == "today" or build.day is None:
         return None
     return build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
+
+
+def _newest_torch(build: Build, newest: datetime.date | None) -> datetime.date | None:
+    """The day up to which files of torch itself are taken, where other packages may be newer than the build.
+
+    A release may get further files later: 2.10.0 has wheels with a build number that were added after weeks. With other
+    dependencies it is to be the same torch as without them.
+    """
+    if build.day is None:
+        return None
+    own = build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
+    return own if newest is None or newest > own else None
 
 
 def _requirement(text: str) -> Requirement:
@@ -180,8 +224,10 @@ def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: 
     folder.mkdir()
     try:
         made = _resolve(request, folder, Uv(options, cancel))
-        pins = parse_lock("\n".join(line for line in _statements(made.read_text()) if not line.startswith("-")))
+        text = made.read_text(encoding="utf-8")
+        pins = parse_lock("\n".join(line for line in _statements(text) if not line.startswith("-")))
         check_sources(request.build, pins, request.asked, options.store.index_cache)
+        made.write_bytes(own_digest.filled(f"{text}# {own_digest.BLANK}\n".encode()))
         os.replace(made, target)
     finally:
         remove_tree(folder)
@@ -201,7 +247,8 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
         found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
         # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
         enough = uv.own_index(request.build) is not None and completed.returncode == 0
-        if request.newest is not None and found and not enough:
+        limited = request.newest is not None or request.newest_torch is not None
+        if limited and found and not enough:
             undated |= found
             continue
         if completed.returncode == 0:
@@ -228,6 +275,9 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
         arguments += ["--constraint", str(source.with_name("fixed.txt"))]
     if request.newest is not None:
         arguments += ["--exclude-newer", f"{request.newest.isoformat()}T00:00:00Z"]
+    if request.newest_torch is not None and "torch" not in undated:
+        arguments += ["--exclude-newer-package", f"torch={request.newest_torch.isoformat()}T00:00:00Z"]
+    if request.newest is not None or request.newest_torch is not None:
         for name in sorted(undated):
             arguments += ["--exclude-newer-package", f"{name}=false"]
     return arguments
@@ -237,14 +287,32 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
 
 
 def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
     statements = _statements(text)
     lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = _digest(lines)
     pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
     if not any(pin.project == "torch" for pin in pins):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
     return Lock(path, digest, pins, committed)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def lock_digest(text: str) -> str:
+    """The hash of a lock that holds no editable project."""
+    return _digest(sorted(_statements(text)))
+
+
+def only_pins(text: str) -> bool:
+    """Whether a lock holds nothing but ``name==version`` with hashes: no address, no option, nothing without a hash."""
+    statements = _statements(text)
+    return bool(statements) and all(_PINNED.fullmatch(statement) for statement in statements)
 
 
 def _statements(text: str) -> list[str]:

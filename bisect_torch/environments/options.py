@@ -24,7 +24,9 @@ class EnvironmentOptions:
         extras: Requirements installed beside torch: ``torchvision`` follows the release's day,
             ``pandas==2.2.3`` is fixed.
         editable: Folders of projects installed as editable.
+        max_disk_bytes: What the store may take at most; None for what is free.
         locks: ``release``: dependencies of the release's day; ``today``: the newest ones.
+        pass_env: Variables that cells and builds get although they hold secrets.
     """
 
     store: Store
@@ -34,6 +36,8 @@ class EnvironmentOptions:
     extras: tuple[str, ...] = ()
     editable: tuple[Path, ...] = ()
     locks: str = "release"
+    max_disk_bytes: int | None = None
+    pass_env: tuple[str, ...] = ()
 
     def backend_of(self, build: Build) -> str:
         """The backend that a build is of: that of the run, which leaves open where nightly builds come from."""

@@ -6,33 +6,30 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from bisect_torch.environments import pythons
+from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget
 from bisect_torch.environments.failures import NotInstallable
-from bisect_torch.environments.install import Wanted, stamped, wanted
+from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.short_disk import disk_budget
+from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
-from bisect_torch.releases.index import backend_index_url, effective_options
 from bisect_torch.releases.locks import Pin, parse_lock
-from bisect_torch.releases.nightly_ledger import remembered_sizes
-from bisect_torch.releases.pages import index_files
 from bisect_torch.releases.platforms import Target
-from bisect_torch.releases.sizes import KnownWheel, LockedWheel, known_wheels, lock_size, locked_wheels, wheels_of_index
+from bisect_torch.releases.sizes import lock_size
 from bisect_torch.threads import map_in_threads
 
 ASSUMED_BYTES_PER_S = 25e6
 ASSUMED_S_PER_ENVIRONMENT = 15.0
 """To unpack or link, check and stamp one environment: measured 8 to 12 s on two cores."""
 
-_ENVIRONMENT_OVERHEAD_BYTES = 60_000_000
-"""Bytecode of torch and the stamp, which are each environment's own."""
-
-_RESERVE = 1.05
 _HINT_FROM_BYTES = 2_000_000_000
 
 
@@ -48,6 +45,7 @@ class PlannedEnvironment:
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
         trouble: What went wrong on our side while looking; :func:`ensure` tries again.
+        open: Nobody has looked for its lock beyond what is there: see :func:`completed`.
     """
 
     build: Build
@@ -58,6 +56,7 @@ class PlannedEnvironment:
     lock_hash: str | None = None
     lock: Path | None = None
     trouble: InfrastructureError | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,11 @@ class EnvironmentPlan:
         unknown: Packages whose size no index states; not counted.
         free_bytes: On the store's file system.
         minutes: Expected, on the stated ``basis``.
+        counted: Environments that bytes and minutes are of.
         hints: What the user may want to do about it.
         notes: What the user should know: several Pythons, a Python that has to be fetched.
+        budget: Of a run whose environments do not fit the disk all at once; ``download_bytes`` then counts what is
+            downloaded once for each group, ``disk_bytes`` is the largest group's.
     """
 
     environments: tuple[PlannedEnvironment, ...]
@@ -82,17 +84,15 @@ class EnvironmentPlan:
     free_bytes: int
     minutes: float
     basis: str
+    counted: int = 0
     hints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    budget: DiskBudget | None = None
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:
         """Those that have to be made."""
-        return tuple(
-            planned
-            for planned in self.environments
-            if planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
-        )
+        return tuple(filter(_is_missing, self.environments))
 
 
 def plan_environments(
@@ -101,6 +101,8 @@ def plan_environments(
     *,
     cancel: threading.Event | None = None,
     at_most: int | None = None,
+    in_groups: bool = False,
+    now: Container[str] | None = None,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -109,6 +111,9 @@ def plan_environments(
     Args:
         at_most: How many environments will be made at most, for a search; None for all that are missing. Sizes and
             minutes are then the share of all that so many are.
+        in_groups: The caller can do with environments that come and go, where the disk does not hold all of them.
+        now: Names of builds whose locks are made where they are not there: that takes seconds each, and of hundreds of
+            nightly builds a search needs few. The others are left open, and taken to be like these. None for all.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -116,22 +121,35 @@ def plan_environments(
     """
     options.store.sweep_leftovers()
     choices = pythons.choose(builds, options)
-    found = map_in_threads(lambda build: _plan_one(build, choices.get(build.name), options, cancel), builds, threads=4)
+
+    def plan_one(build: Build) -> _Found:
+        make = now is None or build.name in now
+        return _plan_one(build, choices.get(build.name), options, cancel, make=make)
+
+    found = map_in_threads(plan_one, builds, threads=4)
     planned = tuple(one for one, _, _ in found)
     troubles = [one.trouble for one in planned if one.trouble is not None]
-    if troubles and len(troubles) == len(planned):
+    looked_at = sum(not one.open for one in planned)
+    if troubles and len(troubles) == looked_at:
         raise troubles[0]
-    download, disk, unknown = _sizes([(pins, target) for _, pins, target in found if target is not None], options)
-    missing = sum(
-        1 for one in planned if one.present is None and not one.reason and one.build.kind is not BuildKind.LOCAL
-    )
-    disk += missing * _ENVIRONMENT_OVERHEAD_BYTES
-    if at_most is not None and at_most < missing:
-        download, disk, missing = download * at_most // missing, disk * at_most // missing, at_most
+    missing = sum(map(_is_missing, planned))
+    counted = missing if at_most is None else min(at_most, missing)
+    needed = {one.build.name: (pins, target) for one, pins, target in found if target is not None}
+    wheels = locked(needed, options)
+    size = sizes(list(wheels.values()), options).of(counted)
+    download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
+    budget = None
+    if in_groups:
+        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned}
+        budget = disk_budget(in_order, disk, [one.present for one in planned if one.present], options)
+    if budget is not None:
+        groups = budget.groups(list(budget.parts))
+        disk = max(map(budget.bytes_of, groups))
+        download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
     free = options.store.free_bytes()
-    if missing and disk * _RESERVE > free:
+    if counted and budget is None and disk * SAFETY > free:
         raise InfrastructureError(
-            f"the disk is too small: {missing} environments need {_gb(disk)},"
+            f"the disk is too small: {counted} environments need {_gb(disk)},"
             f" {options.store.root} has {_gb(free)} free",
             hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
         )
@@ -139,19 +157,55 @@ def plan_environments(
         environments=planned,
         download_bytes=download,
         disk_bytes=disk,
-        unknown=unknown,
+        unknown=size.unknown,
         free_bytes=free,
-        minutes=(download / ASSUMED_BYTES_PER_S + missing * ASSUMED_S_PER_ENVIRONMENT) / 60,
+        minutes=(download / ASSUMED_BYTES_PER_S + counted * ASSUMED_S_PER_ENVIRONMENT) / 60,
+        counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
-        notes=_notes(planned, choices),
+        notes=(*_notes(planned, choices), *_budget_notes(budget, planned)),
+        budget=budget,
     )
 
 
+def completed(
+    planned: Sequence[PlannedEnvironment], options: EnvironmentOptions, *, cancel: threading.Event | None = None
+) -> tuple[PlannedEnvironment, ...]:
+    """The same, with the locks that were left open made.
+
+    Raises:
+        UsageError: A Python or an extra requirement cannot be used.
+    """
+
+    def complete(one: PlannedEnvironment) -> PlannedEnvironment:
+        if not one.open or one.request is None:
+            return one
+        return _plan_one(one.build, pythons.Choice(one.request, one.python, True), options, cancel)[0]
+
+    return tuple(map_in_threads(complete, planned, threads=4))
+
+
+def _is_missing(planned: PlannedEnvironment) -> bool:
+    return planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
+
+
+_Found = tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]
+"""The part of one build, the pins that it still needs and for which target."""
+
+
 def _plan_one(
-    build: Build, choice: pythons.Choice | None, options: EnvironmentOptions, cancel: threading.Event | None
-) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
-    """The part of one build, the pins that it still needs and for which target."""
+    build: Build,
+    choice: pythons.Choice | None,
+    options: EnvironmentOptions,
+    cancel: threading.Event | None,
+    *,
+    make: bool = True,
+) -> _Found:
+    """The part of one build.
+
+    Args:
+        make: Make the lock where it is not there; else leave it open.
+    """
     if build.kind is BuildKind.LOCAL:
         return PlannedEnvironment(build, None, None), (), None
     if choice is None:
@@ -164,16 +218,21 @@ def _plan_one(
             path = committed_lock(build, options)
             pins = parse_lock(path.read_text(encoding="utf-8")) if path is not None else ()
             return PlannedEnvironment(build, choice.minor, choice.request), pins, Target(str(choice.minor))
-        want = wanted(build, options, choice.request, cancel=cancel)
+        if make:
+            want: Wanted | None = wanted(build, options, choice.request, cancel=cancel)
+        else:
+            want = wanted_if_locked(build, options, choice.request)
     except NotInstallable as error:
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
     except InfrastructureError as error:
         # One build's failure never stops the others.
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
+    if want is None:
+        return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
     return _look(want, choice)
 
 
-def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]:
+def _look(want: Wanted, choice: pythons.Choice) -> _Found:
     minor = want.interpreter.minor
     present = stamped(want)
     planned = PlannedEnvironment(
@@ -182,77 +241,18 @@ def _look(want: Wanted, choice: pythons.Choice) -> tuple[PlannedEnvironment, tup
     return planned, () if present else want.lock.pins, None if present else Target(minor)
 
 
-# --- sizes
-
-
-def _sizes(
-    needed: Sequence[tuple[tuple[Pin, ...], Target]], options: EnvironmentOptions
-) -> tuple[int, int, tuple[str, ...]]:
-    """Bytes to download, bytes on disk, and packages of unknown size."""
-    if not needed:
-        return 0, 0, ()
-    table: dict[str, KnownWheel] = {**known_wheels(), **remembered_sizes(options.store.nightlies)}
-    unknown = {
-        pin.project
-        for pins, target in needed
-        for pin in pins
-        if pin.applies(target) and not any(digest in table for digest in pin.hashes)
-    }
-    table.update(_ask_index(sorted(unknown), options))
-    wheels: list[LockedWheel] = [locked for pins, target in needed for locked in locked_wheels(pins, target, table)]
-    size = lock_size(wheels, present=_cached(wheels, options.store.uv_cache))
-    return size.download_bytes, size.unpacked_bytes, size.unknown
-
-
-def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str, KnownWheel]:
-    """Sizes from the indexes that are in use. An index that fails here only leaves sizes unknown."""
-    index = effective_options(options.index)
-    if index.offline or not projects:
-        return {}
-    urls = [*index.extra_index_urls, index.index_url]
-    if options.backend != DEFAULT_BACKEND:
-        urls.insert(0, str(backend_index_url(options.backend)))
-
-    def ask(project: str) -> dict[str, KnownWheel]:
-        found: dict[str, KnownWheel] = {}
-        for url in urls:
-            try:
-                found.update(wheels_of_index(index_files(project, url, cache_dir=options.store.index_cache) or ()))
-            except InfrastructureError:
-                continue
-        return found
-
-    merged: dict[str, KnownWheel] = {}
-    for table in map_in_threads(ask, projects, threads=8):
-        merged.update(table)
-    return merged
-
-
-def _cached(wheels: Sequence[LockedWheel], cache: Path) -> frozenset[str]:
-    """Hashes of the wheels that lie unpacked in uv's cache: ``wheels-…/<index>/<project>/<version>-<tags>``."""
-    projects = {locked.pin.project for locked in wheels if locked.wheel is not None}
-    there: set[tuple[str, str]] = set()
-    for shelf in [*cache.glob("wheels-v*/pypi"), *cache.glob("wheels-v*/index/*")]:
-        for project in projects:
-            folder = shelf / project
-            if folder.is_dir():
-                there |= {(project, entry.name) for entry in folder.iterdir() if entry.is_dir()}
-    return frozenset(
-        locked.wheel.sha256
-        for locked in wheels
-        if locked.wheel is not None and _is_there(locked.pin.project, locked.wheel.filename, there)
-    )
-
-
-def _is_there(project: str, filename: str, there: set[tuple[str, str]]) -> bool:
-    version, *tags = filename.removesuffix(".whl").split("-")[1:]
-    name = "-".join([version, *tags])
-    # uv shortens the name of an entry with many platforms: version, Python and ABI decide then.
-    short = "-".join([version, *tags[:-1]]) + "-"
-    return (project, name) in there or any(owner == project and entry.startswith(short) for owner, entry in there)
-
-
 # --- words
+
+
+def _budget_notes(budget: DiskBudget | None, planned: Sequence[PlannedEnvironment]) -> tuple[str, ...]:
+    if budget is None:
+        return ()
+    missing = [one.build.name for one in planned if budget.parts[one.build.name]]
+    groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
+    numbers = " + ".join(str(len(group)) for group in groups if group)
+    turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"
+    large = budget.too_large(missing)
+    return (f"{budget.reason}: {turns}", *([f"there is no room for {', '.join(large)} even alone"] if large else []))
 
 
 def _hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import base64
 import csv
 import datetime
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bisect_torch import own_digest
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.threads import map_in_threads
 
@@ -126,8 +126,8 @@ def write(environment: Environment, tool_version: str) -> None:
         "files": read_files(environment.root),
     }
     path = environment.root / STAMP_NAME
-    with path.open("w", encoding="utf-8") as stream:
-        json.dump(values, stream, separators=(",", ":"))
+    with path.open("wb") as stream:
+        stream.write(own_digest.to_json(values))
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -135,13 +135,23 @@ def write(environment: Environment, tool_version: str) -> None:
 def read(root: Path) -> Stamp | None:
     """The stamp in ``root``; None when there is none that can be read."""
     try:
-        values = json.loads((root / STAMP_NAME).read_bytes())
+        values = own_digest.from_json((root / STAMP_NAME).read_bytes(), also_without=True)
         if values["format"] != FORMAT:
             return None
         environment = _environment(root, values["environment"])
-        return Stamp(environment, str(values["tool_version"]), values["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Stamp(environment, str(values["tool_version"]), _files(values["files"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _files(values: Files) -> Files:
+    """
+    Raises:
+        ValueError: It is no table of files.
+    """
+    if not all(isinstance(entries, dict) for entries in values.values()):
+        raise ValueError("no table of files")
+    return values
 
 
 def sweep(root: Path) -> tuple[Environment | None, list[Change]]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import filelock
@@ -25,7 +25,7 @@ def default_root() -> Path:
     """``BISECT_TORCH_STORE``, or the user's data folder for this tool."""
     named = os.environ.get(STORE_VARIABLE)
     if named:
-        return Path(named).expanduser().absolute()
+        return Path(os.path.expanduser(named)).absolute()
     import platformdirs
 
     return platformdirs.user_data_path("bisect-torch")
@@ -36,6 +36,8 @@ class Store:
     """Where environments, uv's cache and all that can be made again lies. One file system: files are hard-linked."""
 
     root: Path
+    cache: str = "uv-cache"
+    """Name of the folder of uv's cache."""
 
     @classmethod
     def open(cls, root: Path | None = None) -> Store:
@@ -44,7 +46,7 @@ class Store:
         Raises:
             InfrastructureError: It cannot be written.
         """
-        store = cls((root or default_root()).expanduser().absolute())
+        store = cls(Path(os.path.expanduser(root or default_root())).absolute())
         try:
             for folder in (
                 store.uv_cache,
@@ -52,6 +54,8 @@ class Store:
                 store.tmp,
                 store.locks,
                 store.guards,
+                store.uses,
+                store.caches,
                 store.staged,
                 store.quarantine,
                 store.index_cache,
@@ -71,7 +75,17 @@ class Store:
 
     @property
     def uv_cache(self) -> Path:
-        return self.root / "uv-cache"
+        return self.root / self.cache
+
+    @property
+    def caches(self) -> Path:
+        """Caches of groups of environments that come and go together."""
+        return self.root / "caches"
+
+    def with_own_cache(self) -> Store:
+        """The same store with a new, empty cache of uv that belongs to this process; it is removed whole."""
+        folder = temporary.make_folder(self.caches)
+        return replace(self, cache=f"{self.caches.name}/{folder.name}")
 
     @property
     def envs(self) -> Path:
@@ -91,6 +105,16 @@ class Store:
     def guards(self) -> Path:
         """Lock files that keep two runs from building one environment twice."""
         return self.root / "guards"
+
+    @property
+    def uses(self) -> Path:
+        """Lock files of the environments that are being used."""
+        return self.root / "uses"
+
+    def remove_own_cache(self) -> None:
+        """Remove the cache of :meth:`with_own_cache`. What was linked from it stays."""
+        if self.uv_cache.parent == self.caches:
+            remove_tree(self.own(self.uv_cache))
 
     @property
     def staged(self) -> Path:
@@ -120,6 +144,10 @@ class Store:
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.root).free
+
+    def used_bytes(self) -> int:
+        """What the store takes on the disk."""
+        return sum(bytes_below(self.root).values())
 
     @contextmanager
     def guard(self, name: str, *, cancel: threading.Event | None = None) -> Iterator[None]:
@@ -166,6 +194,7 @@ class Store:
                 lock.release()
         for folder in sorted(self.quarantine.iterdir()):
             remove_tree(folder)
+        temporary.sweep(self.caches)
         kept = (self.index_cache, self.expansions, self.nightlies.parent)
         for path in (path for folder in kept for path in folder.glob("*~*")):
             if temporary.is_gone(path.name.rpartition("~")[2].partition("-")[0]):
@@ -202,6 +231,19 @@ class Store:
         if root not in inside.parents:
             raise InfrastructureError(f"{path} is not inside the store {self.root}")
         return inside
+
+
+def bytes_below(folder: Path) -> dict[tuple[int, int], int]:
+    """What lies below a folder: device and inode to bytes on disk, so that a file with several names counts once."""
+    found: dict[tuple[int, int], int] = {}
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            try:
+                status = os.lstat(os.path.join(parent, name))
+            except OSError:  # another run has removed it
+                continue
+            found[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return found
 
 
 def remove_tree(folder: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.parsed import record
 from bisect_torch.shipped import shipped
 
 if sys.version_info >= (3, 11):
@@ -81,23 +84,19 @@ def envs_folder() -> Path:
 def _load(path: Path) -> tuple[Release, ...]:
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["release"]
-        releases = [
-            Release(
-                version=row["version"],
-                day=row["day"],
-                git_commit=row["git_commit"],
-                pythons=tuple(row["pythons"]),
-                cuda=row.get("cuda"),
-                unpacked_bytes=row.get("unpacked_bytes"),
-                notes=row.get("notes", ""),
-            )
-            for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        releases = [_release(row) for row in rows]
+        return tuple(sorted(releases, key=lambda release: Version(release.version)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InfrastructureError(
             f"the catalogue of releases cannot be read: {path}: {error}", hint="install bisect-torch again"
         ) from None
-    return tuple(sorted(releases, key=lambda release: Version(release.version)))
+
+
+def _release(row: dict[str, Any]) -> Release:
+    pythons = row["pythons"]
+    if not all(re.fullmatch(r"\d+\.\d+", python) for python in pythons):
+        raise ValueError(f"pythons = {pythons!r:.60}")
+    return record(Release, {**row, "pythons": tuple(pythons)})
 
 
 def write_catalogue(releases: Iterable[Release], folder: Path) -> None:

@@ -25,6 +25,7 @@ def choose_builds(
     ledger: Path | None = None,
     installed: Callable[[Build], bool] = lambda build: False,
     note: Callable[[str], None] = lambda text: None,
+    ask_facts: bool = True,
 ) -> tuple[Build, ...]:
     """The builds that take part, in release order.
 
@@ -38,12 +39,14 @@ def choose_builds(
         cache_dir: Where answers of indexes are kept for ten minutes.
         ledger: The file in which nightly builds are remembered.
         installed: Whether a build has an environment already.
+        ask_facts: Read commit and size of nightly builds out of their wheels, with some requests for each; else only
+            what is remembered of them is known.
 
     Raises:
         UsageError: What was asked for does not exist; the message names the nearest that does.
         InfrastructureError: An index cannot be read.
     """
-    if not selection.unreleased and not selection.nightly:
+    if not selection.unreleased and not selection.nightly and selection.inside is None:
         return _releases(selection, options, python, backend, cache_dir, note)
     return _with_unreleased(
         selection,
@@ -58,6 +61,7 @@ def choose_builds(
         ),
         releases=lambda rest: _releases(rest, options, python, backend, cache_dir, note),
         list_releases=lambda: list_builds(options, python=python, backend=backend, cache_dir=cache_dir),
+        ask_facts=ask_facts,
     )
 
 
@@ -67,6 +71,7 @@ def _with_unreleased(
     *,
     releases: Callable[[Selection], tuple[Build, ...]],
     list_releases: Callable[[], tuple[Build, ...]],
+    ask_facts: bool,
 ) -> tuple[Build, ...]:
     """Nightly builds and release candidates are found first, and join what the rest of the selection gives."""
     named = [name for name in selection.versions if name in selection.unreleased]
@@ -86,6 +91,7 @@ def _with_unreleased(
         versions=tuple(name for name in selection.versions if name not in named),
         exclude=tuple(name for name in selection.exclude if name not in selection.unreleased),
         nightly=(),
+        inside=None,
     )
     chosen = {build.name: build for build in found}
     if rest.first or rest.last or rest.versions or not found:
@@ -95,12 +101,19 @@ def _with_unreleased(
         else:
             joined = releases(rest)
         chosen.update((build.name, build) for build in joined)
+    if selection.inside is not None and chosen:
+        chosen = {
+            build.name: build
+            for build in chosen.values()
+            if build.kind is not BuildKind.NIGHTLY or build in ends or build in found
+        }
+        chosen.update((build.name, build) for build in source.inside(selection.inside, list(chosen.values())))
     for name in selection.exclude:
         for build in source.excluded(name) if name in selection.unreleased else ():
             chosen.pop(build.name, None)
     if not chosen:
         raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
-    return source.with_facts(sorted(chosen.values(), key=release_order))
+    return source.with_facts(sorted(chosen.values(), key=release_order), ask=ask_facts)
 
 
 def _in_order(first: str | None, last: str | None) -> tuple[str | None, str | None]:

@@ -69,7 +69,7 @@ def check_source(folder: Path) -> Path:
     Raises:
         UsageError: It is none, or there is no git here.
     """
-    folder = folder.expanduser().absolute()
+    folder = Path(os.path.expanduser(folder)).absolute()
     if not folder.is_dir() or _git(folder, "rev-parse", "--git-dir").returncode != 0:
         raise UsageError(f"--source {folder}: no git checkout there", hint="name a clone of PyTorch's repository")
     return folder

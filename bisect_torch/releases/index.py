@@ -269,14 +269,12 @@ def best_file(files: Iterable[IndexFile], python: str) -> IndexFile | None:
     for file in files:
         rank = target.rank(file.filename)
         if rank is not None and _allows(file.requires_python, python):
-            local = parse_wheel_filename(file.filename)[1]
-            ranked.append(((-_order(local, files), *rank), file))
-    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
-
-
-def _order(version: Version, files: Iterable[IndexFile]) -> int:
-    """Place of a version among those of the files: a later local part is preferred, as installers do."""
-    return sorted({parse_wheel_filename(file.filename)[1] for file in files}).index(version)
+            ranked.append((parse_wheel_filename(file.filename)[1], rank, file))
+    if not ranked:
+        return None
+    # A later local part is preferred, as installers do.
+    newest = max(version for version, _, _ in ranked)
+    return min(((rank, file) for version, rank, file in ranked if version == newest), key=lambda pair: pair[0])[1]
 
 
 def _allows(requires_python: str | None, python: str) -> bool:

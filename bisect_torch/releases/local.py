@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch.child_processes import run_process
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.redaction import without_secrets
 
 # Reads torch/version.py without importing torch, which would take seconds.
 _PROBE = """
@@ -37,11 +38,16 @@ def local_build(path: Path) -> Build:
     Raises:
         UsageError: There is no Python there, or it has no torch.
     """
-    if path.is_dir():
+    try:
+        is_folder, is_program = path.is_dir(), path.is_file() and os.access(path, os.X_OK)
+    except (OSError, ValueError) as error:  # the name is too long, or holds a zero byte
+        raise UsageError(f"there is no Python interpreter at {path}: {error}") from None
+    if is_folder:
         raise UsageError(f"{path} is a folder, not a Python interpreter", hint=f"{path / 'bin' / 'python'}")
-    if not path.is_file() or not os.access(path, os.X_OK):
+    if not is_program:
         raise UsageError(f"there is no Python interpreter at {path}")
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    free = without_secrets(os.environ)
+    variables = {name: value for name, value in free.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     try:
         result = run_process([path, "-c", _PROBE], env=variables, timeout_s=_TIMEOUT_S)
         facts = json.loads(result.stdout.strip().rpartition("\n")[2])

@@ -139,7 +139,8 @@ def _lock_one(version: str, files: Sequence[IndexFile], options: IndexOptions, f
     locked = {value for pin in parse_lock(text) if pin.project == "torch" for value in pin.hashes}
     first = Target(pythons[0], LINUX_X86_64)
     wheel = next(file for file in files if file.sha256 in locked and first.fits(file.filename))
-    with web_session() as session:
+    effective = effective_options(options)
+    with web_session(effective.index_url, *effective.extra_index_urls) as session:
         facts = torch_wheel_facts(wheel.url, session)
     if Version(facts.version).public != version or facts.git_commit is None:
         raise InfrastructureError(f"{wheel.filename} says that it is {facts.version}, commit {facts.git_commit}")
@@ -166,7 +167,9 @@ def _write_sizes(reader: IndexReader, folder: Path, note: Callable[[str], None])
         if file.sha256 in hashes and file.sha256 is not None and file.bytes is not None and _may_install(file)
     }
     before = known_wheels(folder) if (folder / "wheels.json").is_file() else {}
-    with web_session() as session, ThreadPoolExecutor(_CONNECTIONS) as pool:
+    options = effective_options(reader.options)
+    known_to = (options.index_url, *options.extra_index_urls)
+    with web_session(*known_to) as session, ThreadPoolExecutor(_CONNECTIONS) as pool:
         sizes = pool.map(lambda file: _unpacked(file, before, session), files.values())
         wheels = [_wheel(file, unpacked) for file, unpacked in zip(files.values(), sizes, strict=True)]
     write_wheels(wheels, folder)

@@ -68,11 +68,13 @@ class NightlyIndex:
         """
         return self._builds(set())
 
-    def with_facts(self, builds: Sequence[Build], note: Callable[[str], None]) -> tuple[Build, ...]:
+    def with_facts(
+        self, builds: Sequence[Build], note: Callable[[str], None], *, ask: bool = True
+    ) -> tuple[Build, ...]:
         """The builds with commit and size, read out of their wheels where the ledger does not know them.
 
-        Nothing but a few kilobytes of each is asked for. What cannot be read is noted, and stays unknown until the
-        build is installed.
+        Without ``ask`` nothing is read. Nothing but a few kilobytes of each is asked for. What cannot be read is noted,
+        and stays unknown until the build is installed.
 
         Raises:
             InfrastructureError: The ledger cannot be read or written.
@@ -82,7 +84,7 @@ class NightlyIndex:
         unknown = [
             wheel
             for build, wheel in wanted
-            if wheel is not None and not build.gone and (wheel.git_commit is None or wheel.bytes is None)
+            if ask and wheel is not None and not build.gone and (wheel.git_commit is None or wheel.bytes is None)
         ]
         learnt = {wheel.key: wheel for wheel in self._read_facts(unknown, note)}
         if learnt:
@@ -142,7 +144,7 @@ class NightlyIndex:
                 return f"commit and size of {wheel.filename} are not known before it is installed: {error.message}"
             return replace(wheel, git_commit=facts.git_commit, bytes=facts.download_bytes)
 
-        with web_session() as session:
+        with web_session(own_index_url(self.index)) as session:
             answers = map_in_threads(lambda wheel: read(wheel, session), served, threads=_CONNECTIONS)
         for answer in answers:
             if isinstance(answer, str):

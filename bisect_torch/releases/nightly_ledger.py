@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,8 +11,9 @@ from pathlib import Path
 import filelock
 from packaging.utils import parse_wheel_filename
 
-from bisect_torch import temporary
+from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.parsed import record
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.sizes import KnownWheel
 
@@ -114,10 +113,12 @@ class NightlyLedger:
         if self._path is None:
             return self._kept
         try:
-            table = json.loads(self._path.read_text(encoding="utf-8"))
+            table = own_digest.from_json(self._path.read_bytes(), also_without=True)
             if table["schema"] != _SCHEMA:
                 raise ValueError(f"schema {table['schema']} is not {_SCHEMA}")
-            wheels = [SeenWheel(**row) for row in table["wheels"]]
+            wheels = [record(SeenWheel, row) for row in table["wheels"]]
+            for wheel in wheels:
+                parse_wheel_filename(wheel.filename)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -128,10 +129,7 @@ class NightlyLedger:
         if self._path is None:
             self._kept = dict(wheels)
             return
-        rows = ",\n".join(json.dumps(asdict(wheel)) for wheel in wheels.values())
-        made = self._path.with_name(f"{self._path.name}~{temporary.owner()}")
-        made.write_text(f'{{"schema": {_SCHEMA}, "wheels": [\n{rows}\n]}}\n', encoding="utf-8")
-        os.replace(made, self._path)
+        own_digest.write_json(self._path, {"schema": _SCHEMA, "wheels": [asdict(wheel) for wheel in wheels.values()]})
 
     def _failed(self, what: str, error: Exception) -> InfrastructureError:
         return InfrastructureError(

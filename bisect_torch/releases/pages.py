@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-import json
 import os
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
-from bisect_torch import temporary
+from bisect_torch import own_digest
 from bisect_torch.errors import UsageError
+from bisect_torch.parsed import record
 
 _CACHE_SECONDS = 600
-_CACHE_SCHEMA = 1
+_CACHE_SCHEMA = 2
 _TIMEOUT_S = 20.0
 
 
@@ -105,7 +104,7 @@ def find_links_files(project: str, place: str, *, timeout_s: float = _TIMEOUT_S)
 def local_path(place: str) -> Path:
     """The path of a folder given as a path or as a ``file:`` address."""
     parts = urlsplit(place)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else Path(place).expanduser()
+    return Path(unquote(parts.path)) if parts.scheme == "file" else Path(os.path.expanduser(place))
 
 
 def _folder_index(project: str, place: str) -> tuple[IndexFile, ...] | None:
@@ -141,9 +140,9 @@ def _read_cache(path: Path) -> tuple[IndexFile, ...] | None:
         age = time.time() - path.stat().st_mtime
         if not 0 <= age < _CACHE_SECONDS:
             return None
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = own_digest.from_json(path.read_bytes())["files"]
         return tuple(
-            IndexFile(**{**row, "uploaded": row["uploaded"] and datetime.datetime.fromisoformat(row["uploaded"])})
+            record(IndexFile, {**row, "uploaded": row["uploaded"] and datetime.datetime.fromisoformat(row["uploaded"])})
             for row in rows
         )
     except (OSError, ValueError, TypeError, KeyError):
@@ -155,9 +154,4 @@ def _write_cache(path: Path, files: Iterable[IndexFile]) -> None:
     # A full or read-only disk costs the cache, not the answer.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f"{path.name}~{temporary.owner()}-{threading.get_native_id()}")
-        try:
-            made.write_text(json.dumps(rows), encoding="utf-8")
-            os.replace(made, path)
-        finally:
-            made.unlink(missing_ok=True)
+        own_digest.write_json(path, {"files": rows})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +15,17 @@ import requests
 
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.pages import shown_url
+from bisect_torch.releases.patience import PASSING, patiently
 
 _BLOCK = 1 << 16
+_LONGEST_SOURCE = 1 << 20
+"""Bytes: a few that were damaged can claim to unpack to anything."""
+
+# What zipfile, zlib and ast raise for bytes that are no sound archive, and for source that is none.
+_NO_SUCH_WHEEL = (
+    zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, SyntaxError, EOFError, OverflowError,
+    NotImplementedError, RuntimeError, MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,25 +65,30 @@ class RangeFile(io.RawIOBase):
     def _ask(self, first: int, last: int) -> tuple[bytes, int]:
         """The bytes from first to last, inclusive, and the size of the whole file."""
         try:
-            answer = self._session.get(
-                self._url,
-                headers={"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"},
-                timeout=self._timeout_s,
-                stream=True,
-            )
-            with answer:
-                if answer.status_code != requests.codes.partial_content:
-                    raise InfrastructureError(
-                        f"{shown_url(self._url)} answers a range request with status {answer.status_code}",
-                        hint="the server must support HTTP range requests",
-                    )
-                content = answer.content
+            answer, content = patiently(lambda: self._once(first, last))
         except requests.RequestException as error:
-            raise InfrastructureError(f"cannot read {shown_url(self._url)}: {type(error).__name__}") from error
+            raise InfrastructureError(f"cannot read {shown_url(self._url)}: {_why(error)}") from error
         total = answer.headers.get("Content-Range", "").rpartition("/")[2]
         if not total.isdigit() or len(content) != last - first + 1:
             raise InfrastructureError(f"{shown_url(self._url)} gives a damaged answer to a range request")
         return content, int(total)
+
+    def _once(self, first: int, last: int) -> tuple[requests.Response, bytes]:
+        answer = self._session.get(
+            self._url,
+            headers={"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"},
+            timeout=self._timeout_s,
+            stream=True,
+        )
+        with answer:
+            if answer.status_code in PASSING:
+                answer.raise_for_status()
+            if answer.status_code != requests.codes.partial_content:
+                raise InfrastructureError(
+                    f"{shown_url(self._url)} answers a range request with status {answer.status_code}",
+                    hint="the server must support HTTP range requests",
+                )
+            return answer, answer.content
 
     @property
     def size(self) -> int:
@@ -111,7 +127,8 @@ def torch_wheel_facts(url: str, session: requests.Session) -> TorchWheelFacts:
     """
     with _remote_archive(url, session) as (archive, size):
         unpacked = sum(entry.file_size for entry in archive.infolist())
-        values = _literals(archive.read("torch/version.py").decode("utf-8"))
+        with archive.open("torch/version.py") as source:
+            values = _literals(source.read(_LONGEST_SOURCE).decode("utf-8"))
         version = values["__version__"]
     return TorchWheelFacts(version, values.get("git_version"), values.get("cuda"), unpacked, size)
 
@@ -133,8 +150,15 @@ def _remote_archive(url: str, session: requests.Session) -> Iterator[tuple[zipfi
         file = RangeFile(url, session)
         with zipfile.ZipFile(io.BufferedReader(file, _BLOCK)) as archive:
             yield archive, file.size
-    except (zipfile.BadZipFile, KeyError, SyntaxError, UnicodeDecodeError) as error:
-        raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {error}") from error
+    except _NO_SUCH_WHEEL as error:
+        said = str(error).partition("\n")[0]
+        raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {said}") from error
+
+
+def _why(error: requests.RequestException) -> str:
+    if error.response is not None:
+        return f"status {error.response.status_code}"
+    return type(error).__name__
 
 
 def _literals(source: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ class Selection:
         minor_only: Of each minor release in the range, the last patch only. Named versions stay.
         nightly: Builds that are no releases yet; added to the others. The names above may say ``nightly``, ``test``, a
             day or days, too.
+        inside: The nightly builds between the oldest and the newest of all these, of these days, take part too.
         either_way: The ends of the range may stand the wrong way round, where one of them is no release: which is the
             older is only known once it was found.
     """
@@ -39,6 +40,7 @@ class Selection:
     exclude: tuple[str, ...] = ()
     minor_only: bool = False
     nightly: tuple[NightlyWord, ...] = ()
+    inside: NightlyWord | None = None
     either_way: bool = False
 
     @property
@@ -78,7 +80,7 @@ def named_among(name: str, builds: Sequence[Build]) -> Build | None:
     """
     ordered = sorted(builds, key=release_order)
     if is_path(name):
-        return next((build for build in ordered if build.name == str(Path(name).expanduser())), None)
+        return next((build for build in ordered if build.name == str(Path(os.path.expanduser(name)))), None)
     word = named_word(name)
     if word is None:
         return next((build for build in ordered if _is_version(name, build)), None)
@@ -123,14 +125,14 @@ def select(
     if selection.has_range:
         chosen.update({build.name: build for build in _range(known, selection, excluded, python)})
     for name in selection.versions:
-        build = read_local(Path(name).expanduser()) if is_path(name) else _find(name, known)
+        build = read_local(Path(os.path.expanduser(name))) if is_path(name) else _find(name, known)
         if build.kind is not BuildKind.LOCAL:
             _require_python(build, known, python)
         if build.version not in excluded or build.kind is BuildKind.LOCAL:
             chosen[build.name] = build
     for name in selection.exclude:
         if is_path(name):
-            chosen.pop(str(Path(name).expanduser()), None)
+            chosen.pop(str(Path(os.path.expanduser(name))), None)
     if not chosen:
         raise UsageError("no build is left to run", hint="the options name some and exclude all of them")
     return tuple(sorted(chosen.values(), key=release_order))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 from pypi_simple import (
@@ -18,11 +20,17 @@ from pypi_simple import (
     UnsupportedContentTypeError,
     UnsupportedRepoVersionError,
 )
-from requests.adapters import HTTPAdapter
-from urllib3.util.retry import Retry
+from requests.auth import HTTPBasicAuth
 
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.pages import IndexFile, shown_url
+from bisect_torch.releases.patience import patiently
+
+_NO_ANSWER = (
+    requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError, TypeError,
+    AttributeError, RecursionError,
+)  # fmt: skip
+"""What asking raises, and what parsing raises for an answer that is no page of an index."""
 
 
 def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tuple[IndexFile, ...] | None:
@@ -39,10 +47,10 @@ def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tupl
     try:
         # Leaving the client closes its session.
         with PyPISimple(url, session=web_session()) as client:
-            return _wheels(client.get_project_page(project, timeout=timeout_s))
+            return _wheels(patiently(lambda: client.get_project_page(project, timeout=timeout_s)))
     except NoSuchProjectError:
         return None
-    except (requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
+    except _NO_ANSWER as error:
         raise _index_failed(url, project, error) from error
 
 
@@ -54,10 +62,15 @@ def links_page(project: str, place: str, *, timeout_s: float) -> tuple[IndexFile
     """
     try:
         with web_session() as session:
-            answer = session.get(place, timeout=timeout_s)
-            answer.raise_for_status()
+
+            def ask() -> requests.Response:
+                answer = session.get(place, timeout=timeout_s)
+                answer.raise_for_status()
+                return answer
+
+            answer = patiently(ask)
             return read_html(project, answer.content, answer.url)
-    except (requests.RequestException, ValueError) as error:
+    except _NO_ANSWER as error:
         raise _index_failed(place, project, error) from error
 
 
@@ -66,12 +79,42 @@ def read_html(project: str, content: bytes, base_url: str) -> tuple[IndexFile, .
     return _wheels(ProjectPage.from_html(project, content, base_url=base_url))
 
 
-def web_session() -> requests.Session:
-    """A session that asks three times where a connection is refused or a server overloaded, and waits just once."""
+def _without_user(url: str) -> str:
+    """What is kept of wheels lies in files; :func:`web_session` knows name and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+class _OnlyThere(requests.auth.AuthBase):
+    """Names and passwords of indexes, each told to its own server alone: wheels may lie on another."""
+
+    def __init__(self, index_urls: Iterable[str]) -> None:
+        self._known = {
+            _server(url): HTTPBasicAuth(unquote(parts.username or ""), unquote(parts.password or ""))
+            for url in index_urls
+            if "@" in (parts := urlsplit(url)).netloc
+        }
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        answer = self._known.get(_server(request.url or ""))
+        return request if answer is None else answer(request)
+
+
+def _server(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2]
+
+
+def web_session(*index_urls: str | None) -> requests.Session:
+    """A session that knows the certificates that uv is given. It asks once: see :func:`patiently`.
+
+    Args:
+        index_urls: Indexes whose names and passwords, where they have them, are told to their servers.
+    """
     session = requests.Session()
-    retry = Retry(total=2, read=False, backoff_factor=0.2, status_forcelist=(429, 502, 503, 504), raise_on_status=False)
-    for scheme in ("https://", "http://"):
-        session.mount(scheme, HTTPAdapter(max_retries=retry))
+    named = [url for url in index_urls if url is not None and "@" in urlsplit(url).netloc]
+    if named:
+        session.auth = _OnlyThere(named)
     certificates = os.environ.get("SSL_CERT_FILE")  # the name that uv knows
     if certificates and not os.environ.get("REQUESTS_CA_BUNDLE"):
         session.verify = certificates
@@ -85,7 +128,7 @@ def _wheels(page: ProjectPage) -> tuple[IndexFile, ...]:
 def _file(package: DistributionPackage) -> IndexFile:
     return IndexFile(
         filename=package.filename,
-        url=package.url,
+        url=_without_user(package.url),
         sha256=(package.digests or {}).get("sha256"),
         bytes=package.size,
         uploaded=package.upload_time,

@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.parsed import record
 from bisect_torch.releases.catalogue import envs_folder
 from bisect_torch.releases.locks import Pin
 from bisect_torch.releases.pages import IndexFile
@@ -80,10 +81,10 @@ def _load(path: Path) -> Mapping[str, KnownWheel]:
         if table["schema"] != _SCHEMA:
             raise ValueError(f"schema {table['schema']} is not {_SCHEMA}")
         return {
-            sha256: _known(filename, sha256, size, unpacked)
+            sha256: record(KnownWheel, vars(_known(str(filename), sha256, size, unpacked)))
             for sha256, (filename, size, unpacked) in table["wheels"].items()
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InfrastructureError(
             f"the table of wheel sizes cannot be read: {path}: {error}", hint="install bisect-torch again"
         ) from None

@@ -13,6 +13,7 @@ from bisect_torch.releases.nightlies import Shelf
 from bisect_torch.releases.nightly_index import NightlyIndex, nightly_backend
 from bisect_torch.releases.nightly_ledger import NightlyLedger
 from bisect_torch.releases.nightly_words import NIGHTLY, NightlyWord, named_word
+from bisect_torch.releases.selection import release_order
 
 
 @dataclass
@@ -119,14 +120,33 @@ class Unreleased:
         """All nightly builds that can take part without being named, in release order."""
         return self._shelf(NIGHTLY)[0].usable()
 
-    def with_facts(self, builds: Sequence[Build]) -> tuple[Build, ...]:
+    def inside(self, word: NightlyWord, builds: Sequence[Build]) -> tuple[Build, ...]:
+        """The nightly builds between the oldest and the newest of some builds, of the days that a word allows.
+
+        A single day is the last that takes part.
+
+        Raises:
+            InfrastructureError: The index cannot be read, and no nightly build is installed.
+        """
+        shelf, failed = self._shelf(NIGHTLY)
+        if failed is not None and not shelf.usable():
+            raise failed
+        if failed is not None:
+            self._say(f"{failed.message}; using the environments of nightly builds that are there")
+        ends = [release_order(build) for build in builds]
+        first, last = (word.first, word.last) if word.span else (None, word.first)
+        return tuple(
+            build
+            for build in shelf.usable()
+            if min(ends) < release_order(build) < max(ends)
+            and build.day is not None
+            and (first is None or first <= build.day)
+            and (last is None or build.day <= last)
+        )
+
+    def with_facts(self, builds: Sequence[Build], *, ask: bool = True) -> tuple[Build, ...]:
         """The same builds; nightly builds and candidates with commit and size, as far as they can be known."""
-        known = {build.name: build for build in builds}
-        for index in dict.fromkeys(build.index for build in builds if build.index is not None):
-            own = [build for build in builds if build.index == index]
-            source = self._index(index)
-            known.update((build.name, build) for build in source.with_facts(own, self._say))
-        return tuple(known.values())
+        return with_facts(builds, self.ledger, python=self.python, note=self._say, ask=ask)
 
     def _shelf(self, channel: str) -> tuple[Shelf, InfrastructureError | None]:
         """The builds of a channel, and why its index could not be asked."""
@@ -154,3 +174,29 @@ class Unreleased:
         if text not in self._told:
             self._told.add(text)
             self.note(text)
+
+
+def with_facts(
+    builds: Sequence[Build],
+    ledger: NightlyLedger,
+    *,
+    python: str | None,
+    note: Callable[[str], None],
+    ask: bool = True,
+) -> tuple[Build, ...]:
+    """The same builds; nightly builds and candidates with commit and size, as far as they can be known.
+
+    Args:
+        python: The minor Python whose wheel counts; None for the newest that a build has.
+        note: Called with a line for each build whose commit and size cannot be read.
+        ask: Read them out of the wheels where the ledger does not know them; some requests for each.
+
+    Raises:
+        InfrastructureError: The ledger cannot be read or written.
+    """
+    known = {build.name: build for build in builds}
+    for index in dict.fromkeys(build.index for build in builds if build.index is not None):
+        own = [build for build in builds if build.index == index]
+        found = NightlyIndex(index, ledger, python).with_facts(own, note, ask=ask)
+        known.update((build.name, build) for build in found)
+    return tuple(known.values())

@@ -84,7 +84,7 @@ def _read(path: Path) -> UvSettings:
             find_links=tuple(settings.get("find-links", [])),
             index_strategy=settings.get("index-strategy"),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"uv's settings cannot be read: {path}: {error}") from None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Sequence
 from typing import TextIO
+
+from packaging.version import Version
 
 from bisect_torch.analysis.question import Finished, Remark, RemarkKind
 from bisect_torch.engine import events
@@ -17,7 +20,7 @@ from bisect_torch.engine.bisect_request import (
     Weighed,
     Weighs,
 )
-from bisect_torch.model import Boundary, Point
+from bisect_torch.model import Boundary, Build, BuildKind, Point
 from bisect_torch.report.phrases import does
 from bisect_torch.report.plain import LineReport
 from bisect_torch.report.text import Line, bytes_words, clean, listed, plural, seconds_words, wrap
@@ -106,7 +109,11 @@ def _pair(boundary: Boundary) -> str:
 
 def search_lines(result: BisectResult, width: int) -> list[Line]:
     """What the search itself has to say, in lines of at most ``width`` columns: above the matrix and the sentences."""
-    texts = [text for row in result.rows for text in row_words(row, several=len(result.rows) > 1)]
+    several = len(result.rows) > 1
+    texts = []
+    for row in result.rows:
+        texts += row_words(row, several=several)
+        texts += [_name(row, several) + text for text in finer_words(row, result)]
     texts += effort_words(result)
     return [((line, ""),) for text in texts for line in wrap(text.split(" "), width, indent="  ")]
 
@@ -117,7 +124,7 @@ def row_words(row: Row, *, several: bool = False) -> list[str]:
     Args:
         several: There are other rows: each line names its own.
     """
-    name = f"{clean(row.series.instance)}: " if several else ""
+    name = _name(row, several)
     if row.weighed is not None:
         return [name + text for text in weighed_words(row.weighed)]
     points = {point.build: point for point in row.series.points if point is not None}
@@ -130,6 +137,59 @@ def row_words(row: Row, *, several: bool = False) -> list[str]:
             " `run` over all of them would show a change that came and went"
         )
     return [name + text for text in texts]
+
+
+def _name(row: Row, several: bool) -> str:
+    return f"{clean(row.series.instance)}: " if several else ""
+
+
+def finer_words(row: Row, result: BisectResult) -> list[str]:
+    """Of each boundary that does not lie between two nightly builds, although these were to be searched: why.
+
+    And of one that does, the days between that have no build.
+    """
+    boundaries = row.finished.boundaries if row.weighed is None else (row.weighed.named,)
+    builds = {build.name: build for build in result.builds}
+    texts = []
+    for boundary in boundaries:
+        if boundary is not None and boundary.last_good in builds and boundary.first_bad in builds:
+            older, newer = builds[boundary.last_good], builds[boundary.first_bad]
+            inside = result.builds[result.builds.index(older) + 1 : result.builds.index(newer)]
+            texts += _days_without(older, newer, inside)
+            texts += _why_no_finer(older, newer, inside) if result.finer else []
+    return texts
+
+
+def _days_without(older: Build, newer: Build, inside: Sequence[Build]) -> list[str]:
+    """The days between two nightly builds that have none."""
+    if {older.kind, newer.kind} != {BuildKind.NIGHTLY} or older.day is None or newer.day is None:
+        return []
+    every = (older.day + datetime.timedelta(days=number) for number in range(1, (newer.day - older.day).days))
+    there = {build.day for build in inside}
+    missing = [day.isoformat() for day in every if day not in there]
+    return [f"of {listed(missing, most=6)} there is no nightly build that can take part"] if missing else []
+
+
+def _why_no_finer(older: Build, newer: Build, inside: Sequence[Build]) -> list[str]:
+    names, kinds = f"{clean(older.name)} and {clean(newer.name)}", (older.kind, newer.kind)
+    if BuildKind.LOCAL in kinds or kinds == (BuildKind.NIGHTLY, BuildKind.NIGHTLY):
+        return []
+    stands = "the boundary of releases stands"
+    if kinds == (BuildKind.RELEASE, BuildKind.RELEASE):
+        if Version(older.version).release[:2] == Version(newer.version).release[:2]:
+            return [f"{names} were both made on one release branch, where no nightly build comes from: {stands}"]
+        if any(build.kind is BuildKind.NIGHTLY for build in inside):
+            return [f"none of the nightly builds between {names} that are left can be judged: {stands}"]
+        return [f"no nightly build between {names} is left, they leave their index after about two months: {stands}"]
+    if newer.kind is BuildKind.RELEASE:
+        return [
+            f"{clean(older.name)} is the last nightly build before the branch of {clean(newer.name)} was cut that was "
+            "judged: the change came after it, on that branch or by how the release was built"
+        ]
+    return [
+        f"{clean(newer.name)} is the first nightly build after {clean(older.name)} that was judged: the change came "
+        "before it, since the branch of that release was cut"
+    ]
 
 
 def _boundary(boundary: Boundary) -> str:
@@ -158,9 +218,9 @@ def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str
         searched = "" if finished.boundaries else ": there is nothing to search between them"
         return f"{build} and {other} are alike, each {what}{searched}; should it show only sometimes: --flaky"
     said = "good" if remark.kind is RemarkKind.GOOD_IS_NOT else "bad"
-    goes_on = ""
-    if finished.boundaries:
-        goes_on = "; a change of verdict was searched for all the same"
+    goes_on = "; a change of verdict was searched for all the same" if finished.boundaries else ""
+    if remark.other is not None:
+        return f"{build}, which stands in for {other}, named as {said}, {what}{goes_on}"
     return f"{build} was named as {said}, but {what} there{goes_on}"
 
 
@@ -227,7 +287,7 @@ def search_data(result: BisectResult) -> dict[str, object]:
         judged, known, made, ahead: Lists of builds.
     """
     return {
-        "rows": [_row_data(row) for row in result.rows],
+        "rows": [_row_data(row, result) for row in result.rows],
         "judged": list(result.judged),
         "known": list(result.known),
         "made": list(result.made),
@@ -235,7 +295,7 @@ def search_data(result: BisectResult) -> dict[str, object]:
     }
 
 
-def _row_data(row: Row) -> dict[str, object]:
+def _row_data(row: Row, result: BisectResult) -> dict[str, object]:
     weighed = row.weighed
     boundaries = row.finished.boundaries if weighed is None else weighed.boundaries
     return {
@@ -249,7 +309,7 @@ def _row_data(row: Row) -> dict[str, object]:
         ],
         "searched": None if row.finished.searched is None else list(row.finished.searched),
         "not_run": list(row.finished.not_run),
-        "text": row_words(row),
+        "text": [*row_words(row), *finer_words(row, result)],
         "flaky": None
         if weighed is None
         else {

@@ -157,16 +157,28 @@ def decode(data: bytes) -> JournalContent:
     records: list[Mapping[str, object]] = []
     damaged: list[bytes] = []
     for line in lines:
-        if _is_sound(line):
-            records.append(json.loads(line.partition(b" ")[2]))
-        else:
+        record = _record(line)
+        if record is None:
             damaged.append(line)
+        else:
+            records.append(record)
     return JournalContent(tuple(records), tuple(damaged), torn)
 
 
+def _record(line: bytes) -> Mapping[str, object] | None:
+    """What stands in a line; None when it is damaged."""
+    if not _is_sound(line):
+        return None
+    try:
+        record = json.loads(line.partition(b" ")[2])
+    except (ValueError, RecursionError):
+        return None  # whoever gave it a digest that fits
+    return record if isinstance(record, dict) else None
+
+
 def _is_sound(line: bytes) -> bool:
-    digest, _, text = line.partition(b" ")
-    return digest == _digest(text)
+    digest, space, text = line.partition(b" ")
+    return bool(space) and digest == _digest(text)
 
 
 def _digest(text: bytes) -> bytes:

@@ -14,9 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bisect_torch import own_digest
 from bisect_torch.analysis import judge
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.model import Observation
+from bisect_torch.model import Observation, Outcome
+from bisect_torch.redaction import Private
+from bisect_torch.results import checks
 from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
 
 _PREFIX = "bisect_torch."
@@ -25,6 +28,8 @@ _TOOL = _PREFIX + "tool_version"
 _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
+_REDACTED = _PREFIX + "redacted"
+_DIGEST = _PREFIX + "digest"
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,14 @@ class Metadata:
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    def redacted(self, private: Private) -> Metadata:
+        """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
+        return Metadata(
+            runs=tuple(private.manifest(run) for run in self.runs),
+            locks={digest: private.redact(text) for digest, text in self.locks.items()},
+            sources={digest: private.redact(text) for digest, text in self.sources.items()},
+        )
+
     def with_more(self, other: Metadata) -> Metadata:
         """What this and a later one say together; of a run, the last manifest counts."""
         return Metadata(
@@ -50,28 +63,40 @@ class Metadata:
         )
 
 
-def read_table(path: Path) -> tuple[pa.Table, Metadata]:
-    """The stored columns and the metadata of a results file.
+def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
+    """The stored columns and the metadata of a results file, and whether it was written without anything private.
 
     Raises:
         UsageError: It is not a results file, or one of a newer version of the tool.
         InfrastructureError: It cannot be read.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            metadata = _metadata(path, file.schema_arrow.metadata or {})
+        content = path.read_bytes()
+    except OSError as error:
+        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+    own = own_digest.fits(content)
+    if own is False:
+        raise UsageError(
+            f"{path} is damaged, or another program wrote it again: it does not fit its digest",
+            hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
+        )
+    try:
+        with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+            raw = file.schema_arrow.metadata or {}
+            metadata = _metadata(path, raw)
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            return file.read(columns=[name for name in STORED if name in present]), metadata
-    except pa.ArrowInvalid as error:
+            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present]))
+    except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
         raise UsageError(
             f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
         ) from error
-    except OSError as error:
-        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+    if not own:
+        checks.json_columns(path, table)
+    return table, metadata, _REDACTED.encode() in raw
 
 
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -80,14 +105,26 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
         raise UsageError(
             f"{path} is a Parquet file, but no results file of bisect-torch", hint="name another results file"
         )
+    if not version.isdigit():
+        raise UsageError(f"{path} has a schema version that is no number: {version[:20]!r}")
     if int(version) > SCHEMA_VERSION:
-        tool = raw.get(_TOOL.encode(), b"?").decode()
+        tool = raw.get(_TOOL.encode(), b"?").decode(errors="replace")
         raise UsageError(
             f"{path} has schema version {int(version)}; this bisect-torch reads up to {SCHEMA_VERSION}",
             hint=f"it was written by bisect-torch {tool}: upgrade to that, or name another results file",
         )
-    runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
-    locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
+    try:
+        runs = json.loads(raw.get(_RUNS.encode(), b"[]"))
+        locks, sources = (json.loads(raw.get(name.encode(), b"{}")) for name in (_LOCKS, _SOURCES))
+        for run in runs:
+            checks.run(run)
+        for texts in (locks, sources):
+            for item in texts.items():
+                checks.text(item)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"{path} has metadata that cannot be read", hint="it is damaged: name another results file"
+        ) from None
     return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
@@ -161,14 +198,20 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
             _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
             _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
             _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
+            _REDACTED: "1",
+            _DIGEST: own_digest.BLANK,
         }
     )
     temporary: str | None = None
     _remove_leftovers(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            pq.write_table(table, file, compression="zstd")
+        with os.fdopen(handle, "w+b") as file:
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+            file.seek(0)
+            content = file.read()
+            file.seek(0)
+            file.write(own_digest.filled(content))
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(path))
@@ -208,16 +251,28 @@ def _sync_folder(folder: Path) -> None:
 
 
 def known_fields(values: Mapping[str, object]) -> Observation:
-    """An observation from a journal's record; fields that this version does not know are left out."""
+    """An observation from a journal's record; fields that this version does not know are left out.
+
+    Raises:
+        ValueError: A field holds what it cannot.
+        TypeError, KeyError: A field is missing.
+    """
     known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
+    for name, value in known.items():
+        if not checks.holds(name, value):
+            raise ValueError(f"{name} is {value!r:.40}")
+    Outcome(known["outcome"])
     return Observation(**known)
 
 
 def merge_runs(
     first: Iterable[Mapping[str, object]], then: Iterable[Mapping[str, object]]
 ) -> tuple[Mapping[str, object], ...]:
-    """Manifests by run, in the order of their first mention; the last one of a run counts."""
+    """Manifests by run, oldest run first. The last one of a run counts, but none that says that it ended gives way to
+    one that does not: files may be merged in any order."""
     by_run: dict[object, Mapping[str, object]] = {}
     for manifest in (*first, *then):
-        by_run[manifest.get("run_id")] = manifest
-    return tuple(by_run.values())
+        known = by_run.get(manifest.get("run_id"))
+        if known is None or manifest.get("ended_at") is not None or known.get("ended_at") is None:
+            by_run[manifest.get("run_id")] = manifest
+    return tuple(sorted(by_run.values(), key=lambda manifest: str(manifest.get("started_at") or "")))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bisect_torch import temporary
+from bisect_torch import own_digest
 from bisect_torch.analysis.rechecking import Change, Rechecked
 from bisect_torch.errors import InfrastructureError, UsageError
 
@@ -23,16 +22,16 @@ def read_said(path: Path) -> dict[str, dict[str, Any]]:
         UsageError: It is no such file, or of a newer format.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise UsageError(f"--state {path}: the folder does not exist") from None
         return {}
-    except (OSError, UnicodeDecodeError) as problem:
+    except OSError as problem:
         raise UsageError(f"--state {path}: cannot be read: {problem}") from None
     hint = "name another file; without one everything is said anew"
     try:
-        document = json.loads(text)
+        document = own_digest.from_json(content, also_without=True)
         form, rows = document["recheck_state"], document["rows"]
         known = {str(row): {"answer": said["answer"], "unjudged": said["unjudged"]} for row, said in rows.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -57,11 +56,8 @@ def write_said(path: Path, rows: Iterable[Rechecked], said: dict[str, dict[str, 
         InfrastructureError: It cannot be written.
     """
     known = {**said, **{_key(row): _updated(row, said) for row in rows}}
-    text = json.dumps({"recheck_state": FORMAT, "rows": known}, indent=1) + "\n"
-    made = path.with_name(f"{path.name}~{temporary.owner()}")
     try:
-        made.write_text(text, encoding="utf-8")
-        os.replace(made, path)  # whole or not at all
+        own_digest.write_json(path, {"recheck_state": FORMAT, "rows": known})
     except OSError as problem:
         raise InfrastructureError(f"--state {path}: cannot be written: {problem.strerror}") from problem
 

@@ -29,6 +29,10 @@ _DEVICE = re.compile(r"[a-z]+")
 _REQUIREMENT = re.compile(r"\s*[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*([(<>=!~;].*)?")
 
 
+MOST_INSTANCES = 1000000
+_LARGEST_BITS = 4096  # Python refuses to write far larger ones as text
+
+
 class DeclarationError(ValueError):
     """A case is declared in a way that cannot be run. The message names the case and the option or parameter."""
 
@@ -183,6 +187,11 @@ def check_parameters(parameters: Mapping[str, Any], signature: Signature) -> Dic
     for name in signature.required:
         if name not in checked and name != "device":
             raise DeclarationError(f"nothing gives the argument {name!r} a value; write {name}=[…] in @case(…)")
+    choices = math.prod(len(values) for values in checked.values())
+    if choices > MOST_INSTANCES:
+        raise DeclarationError(
+            f"its parameters have {choices} choices; {MOST_INSTANCES} is the most that a case may have"
+        )
     return checked
 
 
@@ -199,6 +208,8 @@ def _values(name: str, values: object) -> List[Scalar]:
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise DeclarationError(f"the parameter {name!r} has the value {value!r}; pass it as a string")
+        if isinstance(value, int) and value.bit_length() > _LARGEST_BITS:
+            raise DeclarationError(f"the parameter {name!r} has a number of {value.bit_length()} bits")
         if str(value) in seen:
             raise DeclarationError(f"the parameter {name!r} has two values that read {str(value)!r}")
         seen.add(str(value))

@@ -219,7 +219,7 @@ SCENARIOS: dict[str, tuple[str, list[tuple[int, int]], list[RemarkKind]]] = {
     "never worked": ("bbbbbbbb", [], [RemarkKind.GOOD_IS_NOT, RemarkKind.ALIKE]),
     "always worked": ("oooooooo", [], [RemarkKind.BAD_IS_NOT, RemarkKind.ALIKE]),
     "first available, then right": ("aaaaaaob", [(5, 6), (6, 7)], [RemarkKind.GOOD_IS_NOT]),
-    "gone": ("oooooaaa", [(4, 5)], [RemarkKind.BAD_IS_NOT]),
+    "gone": ("oooooaaa", [(4, 5)], []),
     "nothing can be judged": ("uuuuuuuu", [], [RemarkKind.END_NOT_JUDGED] * 2 + [RemarkKind.NOTHING_JUDGED]),
     "one release can be judged": ("uuuuouuu", [], [RemarkKind.END_NOT_JUDGED] * 2 + [RemarkKind.NOTHING_JUDGED]),
     "only the ends can be judged": ("ouuuuuub", [(0, 7)], []),
@@ -311,7 +311,10 @@ def test_points_are_read_as_the_design_says() -> None:
     observations += [observe("ok", build="2.5.0"), observe("wrong", build="2.5.0", repeat=1)]
     (series,) = build_series(observations, names(7))
     states = [reading_of(point).state.value for point in series.points]
-    assert states == ["ok", "bad", "absent", "unjudged", "unjudged", "unjudged", "unjudged"]
+    assert states == ["ok", "bad", *["unjudged"] * 5]
+    assert [reading_of(point).absent for point in series.points] == [False, False, True, *[False] * 4]
+    searched_for = [reading_of(point, judge_absent=True).state.value for point in series.points]
+    assert searched_for == ["ok", "bad", "absent", *["unjudged"] * 4]
     assert reading_of(series.points[5]).reason == "flaky: ok 1, wrong 1"
     assert reading_of(series.points[6]).reason == "not run"
 

@@ -101,15 +101,15 @@ def in_a_confirmation() -> None:
 
 
 def in_half_an_expansion() -> None:
-    write_text = Path.write_text
+    write_bytes = Path.write_bytes
 
-    def writing(self: Path, data: str, *arguments: Any, **named: Any) -> int:
+    def writing(self: Path, data: bytes) -> int:
         if self.parent.name == "expansions":
-            write_text(self, data[: len(data) // 2])
+            write_bytes(self, data[: len(data) // 2])
             die()
-        return write_text(self, data, *arguments, **named)
+        return write_bytes(self, data)
 
-    Path.write_text = writing  # type: ignore[method-assign]
+    Path.write_bytes = writing  # type: ignore[method-assign]
 
 
 def in_half_a_staged_package() -> None:

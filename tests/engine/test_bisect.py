@@ -73,8 +73,8 @@ SCENARIOS = {
         ["raises RuntimeError from 2.3.0 on", "raises NotImplementedError from 2.5.0 on"],
     ),
     "first available, then broken": Scenario(
-        [ABSENT, ABSENT, OK, OK, WRONG], [(1, 2), (3, 4)], ["first available in 2.3.0", "silently wrong"],
-        [GOOD_IS_NOT],
+        [ABSENT, ABSENT, OK, OK, WRONG], [(3, 4)], ["first available in 2.3.0", "silently wrong"],
+        ["an end cannot be judged"],
     ),
 }  # fmt: skip
 
@@ -112,15 +112,33 @@ def test_few_environments_are_made_and_a_second_time_none(make_tool: MakeTool) -
     most = math.ceil(math.log2(len(builds))) + 2
     assert len(first.data["search"]["made"]) <= most
     assert len(list((tool.folder / "store" / "envs").glob("2.*"))) <= most
-    requests = len(tool.index.requested("torch-"))
+    requests = len(tool.index.requested("/files/torch-*"))
 
     second = bisect(tool, "cases.py", "--good", "2.1.0", "--bad", "2.8.0", "--json")
 
     assert pairs(second) == [("2.3.0", "2.4.0")]
     assert second.data["search"]["judged"] == []
     assert second.data["search"]["made"] == []
-    assert len(tool.index.requested("torch-")) == requests
+    assert len(tool.index.requested("/files/torch-*")) == requests
     assert second.data["findings"] == first.data["findings"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("builds", "first_bad"), [(9, 1), (9, 4), (9, 8), (16, 7), (17, 9)])
+def test_no_more_environments_are_built_than_is_stated(make_tool: MakeTool, builds: int, first_bad: int) -> None:
+    """Counted where they are built, confirmations included, and not in the search: ceil(log2 n) + 2."""
+    versions = [f"2.{minor}.0" for minor in range(1, builds + 1)]
+    tool = make_tool({name: OK if place < first_bad else WRONG for place, name in enumerate(versions)})
+    tool.write("cases.py", CASES)
+
+    answer = bisect(tool, "cases.py", "--good", versions[0], "--bad", versions[-1], "--json")
+
+    assert pairs(answer) == [(versions[first_bad - 1], versions[first_bad])]
+    built = [path.name for path in (tool.folder / "store" / "envs").iterdir() if path.name[:1].isdigit()]
+    assert len(built) == len(answer.data["search"]["made"]) <= math.ceil(math.log2(builds)) + 2
+    downloaded = {request.path for request in tool.index.requested("/files/torch-*.whl")}
+    assert len(downloaded) == len(built)
+    assert not any("not confirmed" in sentence for sentence in answer.sentences())
 
 
 @pytest.mark.slow

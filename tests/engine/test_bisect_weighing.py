@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import pytest
+
 from bisect_torch.analysis.question import Question
 from bisect_torch.engine.probing import Memory
-from bisect_torch.engine.weighing import Weighed, Weighing, Wish
+from bisect_torch.engine.weighing import PROCESS_S, Weighed, Weighing, Wish
 from bisect_torch.model import Judgement, Observation, Point, Verdict
 from tests.analysis.made import observe
 
@@ -17,12 +19,17 @@ KEY = ("cases.py", "case", "cpu")
 
 
 def weighing(question: Question, **options: object) -> Weighing:
+    spent_s = float(str(options.pop("spent_s", 0.0)))
     request = SimpleNamespace(run=SimpleNamespace(jobs=2), **{"confidence": 0.95, "flaky_budget_s": 1e6, **options})
-    return Weighing(KEY, question, request, 20.0)
+    return Weighing(KEY, question, request, 20.0, spent_s=spent_s)
 
 
 def weigh(
-    question: Question, word: Callable[[str], str], unjudged: tuple[str, ...] = (), **options: object
+    question: Question,
+    word: Callable[[str], str],
+    unjudged: tuple[str, ...] = (),
+    elapsed_s: float = 0.1,
+    **options: object,
 ) -> tuple[Weighed, list[Wish], list[Observation]]:
     """Answer every wish by ``word`` of the build. Repeats of a process are alike."""
     weighs, seen, wishes = weighing(question, **options), list[Observation](), list[Wish]()
@@ -40,7 +47,7 @@ def weigh(
             for repeat in range(wish.each):
                 number = taken + process * wish.each + repeat
                 worker = f"{wish.build} {taken} {process}"
-                seen.append(observe(answer, build=wish.build, repeat=number, worker=worker, elapsed_s=0.1))
+                seen.append(observe(answer, build=wish.build, repeat=number, worker=worker, elapsed_s=elapsed_s))
         assert len(wishes) < 300
 
 
@@ -133,3 +140,44 @@ def test_builds_without_the_name_take_no_part() -> None:
     assert wish is not None
     assert wish.build == "2.9.0"
     assert "2.1.0" not in weighed.counts
+
+
+def test_hangs_share_the_budget_of_all_flaky_cases() -> None:
+    """Each hang counts with the time that it was given; a row that comes later has what is left."""
+
+    def hangs(build: str) -> str:
+        return "timeout" if BUILDS.index(build) >= 4 and rng.random() < 0.2 else "ok"
+
+    rng = random.Random(3)
+    question = Question(BUILDS, good="2.1.0", bad="2.9.0")
+    weighed, _, seen = weigh(question, hangs, elapsed_s=60.0, flaky_budget_s=1200.0)
+    longest_step = 2 * (60.0 + PROCESS_S)  # two at once
+    assert weighed.seconds == len(seen) * (60.0 + PROCESS_S)
+    assert weighed.seconds <= 1200.0 + longest_step
+    assert weighed.stopped == "the runs of flaky cases have used 1200 s"
+
+    later, wishes, _ = weigh(question, hangs, elapsed_s=60.0, flaky_budget_s=1200.0, spent_s=weighed.seconds)
+    assert wishes == []
+    assert later.stopped == weighed.stopped
+
+
+def test_a_process_gets_no_more_repeats_than_the_budget_has_time_for() -> None:
+    weighs = weighing(Question(BUILDS, good="2.1.0", bad="2.9.0"), flaky_budget_s=300.0)
+    seen = [
+        observe("timeout" if n == 0 and build == "2.9.0" else "ok", build=build, repeat=n, worker=f"{build} {n}",
+                elapsed_s=100.0 if n == 0 and build == "2.9.0" else 0.1)
+        for build in ("2.1.0", "2.9.0")
+        for n in range(3)
+    ]  # fmt: skip
+    _, wish = weighs.step(Memory((), {}, tuple(seen)), {}, {}, set(BUILDS))
+    assert wish is not None
+    assert wish.each * wish.processes * 100.0 <= 300.0
+
+
+def test_nightlies_share_what_a_boundary_between_two_releases_is_held_to_be_worth() -> None:
+    builds = ("2.1.0", "2.2.0", "n1", "n2", "n3", "2.3.0")
+    question = Question(builds, good="2.1.0", bad="2.3.0", fine=frozenset(("n1", "n2", "n3")))
+    weighed, _ = weighing(question).step(Memory((), {}, ()), {}, {}, set())
+    held = {(each.last_good, each.first_bad): each.confidence for each in weighed.boundaries}
+    assert held["2.1.0", "2.2.0"] == pytest.approx(4 * held["n1", "n2"])
+    assert held["2.2.0", "n1"] == pytest.approx(held["n3", "2.3.0"])

@@ -202,6 +202,21 @@ def test_a_server_error_is_tried_again(workshop: Workshop, monkeypatch: pytest.M
         workshop.ensure("2.5.0")
 
 
+@pytest.mark.parametrize("damage", ["a digit", "its second half"])
+def test_a_kept_lock_that_was_damaged_is_made_anew(workshop: Workshop, damage: str) -> None:
+    """Else it would name other versions, and the release would be called uninstallable for good."""
+    made, _ = workshop.ensure("2.4.1")
+    (lock,) = workshop.store.locks.iterdir()
+    text = lock.read_text()
+    remove(made, workshop.store)
+    damaged = text.replace("numpy==2.1.1", "numpy==2.1.2") if damage == "a digit" else text[: len(text) // 2]
+    assert damaged != text
+    lock.write_text(damaged)
+    again, _ = workshop.ensure("2.4.1")
+    assert lock.read_text() == text
+    assert again.lock_hash == made.lock_hash
+
+
 def test_a_file_other_than_the_locked_one_is_our_side(workshop: Workshop) -> None:
     build = workshop.build("2.4.1")
     lock = workshop.store.root / "2.4.1.lock"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import io
 import json
 
@@ -14,7 +15,7 @@ from bisect_torch.analysis.series import build_series
 from bisect_torch.engine.bisect_request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
 from bisect_torch.engine.events import BuildProgress, Note
 from bisect_torch.model import Boundary, Build, BuildKind
-from bisect_torch.report.bisection import BisectionReport, row_words, search_data, search_lines
+from bisect_torch.report.bisection import BisectionReport, finer_words, row_words, search_data, search_lines
 from bisect_torch.report.text import plain
 from tests.analysis.made import observe
 
@@ -69,11 +70,12 @@ WORDS = {
         ],
     ),
     "absent at the good end": (
-        row(["api_absent", "ok"]),
+        row(["api_absent", "wrong", "wrong"]),
         [
-            "2.1.0 was named as good, but is not available there; a change of verdict was searched for all the same",
-            "2.2.0 was named as bad, but is ok there; a change of verdict was searched for all the same",
-            "boundary: 2.1.0 | 2.2.0, tight",
+            "2.1.0 cannot be judged (not available); 2.2.0 was taken instead, the nearest that can be",
+            "2.2.0, which stands in for 2.1.0, named as good, gives silently wrong values",
+            "2.2.0 and 2.3.0 are alike, each gives silently wrong values: there is nothing to search between them; "
+            "should it show only sometimes: --flaky",
         ],
     ),
     "nothing can be judged": (
@@ -95,6 +97,59 @@ WORDS = {
 def test_what_a_row_says(name: str) -> None:
     given, expected = WORDS[name]
     assert row_words(given) == expected
+
+
+def nightly(day: int) -> Build:
+    name = f"2.16.0.dev202611{day:02}"
+    return Build(BuildKind.NIGHTLY, name, name, day=datetime.date(2026, 11, day))
+
+
+def release(name: str) -> Build:
+    return Build(BuildKind.RELEASE, name, name)
+
+
+FINER: dict[str, tuple[list[Build], tuple[int, int], list[str]]] = {
+    "none left": (
+        [release("2.8.0"), release("2.9.0")], (0, 1),
+        ["no nightly build between 2.8.0 and 2.9.0 is left, they leave their index after about two months: the "
+         "boundary of releases stands"],
+    ),
+    "one release branch": (
+        [release("2.9.0"), release("2.9.1")], (0, 1),
+        ["2.9.0 and 2.9.1 were both made on one release branch, where no nightly build comes from: the boundary of "
+         "releases stands"],
+    ),
+    "none can be judged": (
+        [release("2.15.0"), nightly(3), release("2.16.0")], (0, 2),
+        ["none of the nightly builds between 2.15.0 and 2.16.0 that are left can be judged: the boundary of releases "
+         "stands"],
+    ),
+    "after the last nightly": (
+        [nightly(3), release("2.16.0")], (0, 1),
+        ["2.16.0.dev20261103 is the last nightly build before the branch of 2.16.0 was cut that was judged: the change "
+         "came after it, on that branch or by how the release was built"],
+    ),
+    "before the first nightly": (
+        [release("2.15.0"), nightly(3)], (0, 1),
+        ["2.16.0.dev20261103 is the first nightly build after 2.15.0 that was judged: the change came before it, since "
+         "the branch of that release was cut"],
+    ),
+    "a day is missing": (
+        [nightly(3), nightly(4), nightly(6), nightly(9)], (1, 3),
+        ["of 2026-11-05, 2026-11-07 and 2026-11-08 there is no nightly build that can take part"],
+    ),
+    "neighbours": ([nightly(3), nightly(4)], (0, 1), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FINER)
+def test_why_a_boundary_is_no_finer(name: str) -> None:
+    builds, (older, newer), expected = FINER[name]
+    seen = [observe("ok" if place <= older else "wrong", build=build.name) for place, build in enumerate(builds)]
+    (series,) = build_series(seen, [build.name for build in builds])
+    found = Row(series, Finished((Boundary(builds[older].name, builds[newer].name),)))
+    asked = dataclasses.replace(result(found), builds=tuple(builds), finer=True)
+    assert finer_words(found, asked) == expected
 
 
 BOUNDARY = Boundary("2.1.0", "2.3.0", (("2.2.0", "broken"),), 0.97)

@@ -18,15 +18,21 @@ Nothing here imports pytest: a fixture is ``with FakeIndex(...) as index: yield 
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import hashlib
 import html
 import json
+import os
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote, unquote
 
@@ -44,6 +50,11 @@ class Fault:
         status: HTTP status code of an empty answer: 403, 404, 500, …
         body: Sent in place of the right body, with status 200 and the right content type: garbage.
         truncate_to: Send only so many bytes of the body, then close, although Content-Length promises all.
+        reset: Do not close then, but reset the connection.
+        content_type: In place of the right one.
+        retry_after: Seconds in a header of an answer with ``status``.
+        only_ranges: It happens to range requests alone.
+        redirect_to_itself: Every answer leads to the same address.
         delay_s: Seconds to wait before anything is sent.
         bytes_per_second: Send the body slowly.
         times: Number of requests that it happens to; None for all.
@@ -52,6 +63,11 @@ class Fault:
     status: int | None = None
     body: bytes | None = None
     truncate_to: int | None = None
+    reset: bool = False
+    content_type: str | None = None
+    retry_after: int | None = None
+    only_ranges: bool = False
+    redirect_to_itself: bool = False
     delay_s: float = 0.0
     bytes_per_second: int | None = None
     times: int | None = None
@@ -76,6 +92,8 @@ class FakeIndex:
         form: ``negotiated``, ``json`` or ``html``.
         generic_html: Send the HTML form as ``text/html``, as old indexes do.
         ranges: Answer range requests with a part of the file; otherwise always with all of it.
+        user: Name and password without which every answer is 401.
+        certificate: PEM file of a certificate and its key: the index then speaks TLS.
     """
 
     def __init__(
@@ -89,6 +107,8 @@ class FakeIndex:
         metadata: bool = True,
         generic_html: bool = False,
         ranges: bool = True,
+        user: tuple[str, str] | None = None,
+        certificate: Path | None = None,
     ) -> None:
         self.form = form
         self.upload_times = upload_times
@@ -97,6 +117,8 @@ class FakeIndex:
         self.metadata = metadata
         self.generic_html = generic_html
         self.ranges = ranges
+        self.user = user
+        self.certificate = certificate
         self.requests: list[Request] = []
         self.begun: list[str] = []
         self._shelves: dict[str, dict[str, Wheel]] = {"simple": {}}
@@ -118,7 +140,14 @@ class FakeIndex:
     def base(self) -> str:
         """Address of the server without a path: ``http://127.0.0.1:40123``."""
         assert self._server is not None, "the index is not running"
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def url_with_password(self) -> str:
+        """The address with name and password in it."""
+        assert self.user is not None
+        return self.url.replace("://", f"://{quote(self.user[0])}:{quote(self.user[1])}@")
 
     def file_url(self, wheel: Wheel) -> str:
         return f"{self.base}/files/{quote(wheel.filename)}"
@@ -162,7 +191,14 @@ class FakeIndex:
         class Handler(_Handler):
             owner = index
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        if self.certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate)
+            # Not in accept(): who does not trust the certificate would stop the server.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
@@ -184,9 +220,11 @@ class FakeIndex:
 
     # --- answers
 
-    def _next_fault(self, path: str) -> Fault | None:
+    def _next_fault(self, path: str, *, is_range: bool) -> Fault | None:
         with self._lock:
             for pattern, fault in self._faults:
+                if fault.only_ranges and not is_range:
+                    continue
                 if fnmatch.fnmatch(path, pattern) and fault.times != 0:
                     if fault.times is not None:
                         fault.times -= 1
@@ -272,6 +310,11 @@ class FakeIndex:
         return self._html_type, page.encode()
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who hangs up in a handshake is no fault of the server; nothing is printed."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     owner: FakeIndex
     protocol_version = "HTTP/1.1"
@@ -289,15 +332,25 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         with self.owner._lock:
             self.owner.begun.append(path)
-        fault = self.owner._next_fault(path) or Fault()
+        fault = self.owner._next_fault(path, is_range="Range" in self.headers) or Fault()
         time.sleep(fault.delay_s)
+        if not self._may_enter():
+            self._start(401, {"Content-Length": "0", "WWW-Authenticate": 'Basic realm="index"'})
+            return
+        if fault.redirect_to_itself:
+            self._start(302, {"Content-Length": "0", "Location": self.path})
+            return
         answer = self.owner._answer(path, self.headers.get("Accept") or "")
         if fault.status is not None or answer is None:
-            self._start(fault.status or 404, {"Content-Length": "0"})
+            more = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
+            self._start(fault.status or 404, {"Content-Length": "0", **more})
             return
         content_type, body = answer
         body = fault.body if fault.body is not None else body
-        headers = {"Content-Type": content_type, "ETag": f'"{hashlib.sha256(body).hexdigest()[:16]}"'}
+        headers = {
+            "Content-Type": fault.content_type or content_type,
+            "ETag": f'"{hashlib.sha256(body).hexdigest()[:16]}"',
+        }
         is_file = path.startswith("/files/")
         headers["Cache-Control"] = "max-age=3600, immutable" if is_file else "no-cache"
         if self.headers.get("If-None-Match") == headers["ETag"]:
@@ -315,6 +368,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(status, headers)
         if send_body:
             self._send(body, fault)
+
+    def _may_enter(self) -> bool:
+        if self.owner.user is None:
+            return True
+        expected = base64.b64encode(":".join(self.owner.user).encode()).decode()
+        return self.headers.get("Authorization") == f"Basic {expected}"
 
     def _start(self, status: int, headers: dict[str, str]) -> None:
         accept, span = self.headers.get("Accept"), self.headers.get("Range")
@@ -335,6 +394,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if fault.bytes_per_second is None:
                 self.wfile.write(body)
+                if fault.reset:
+                    self.wfile.flush()
+                    # With no time to linger, closing sends a reset.
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    os.close(self.connection.detach())
                 return
             step = max(1, fault.bytes_per_second // 20)
             for start in range(0, len(body), step):

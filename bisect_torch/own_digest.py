@@ -1,0 +1,102 @@
+"""Files that carry the digest of their own bytes, so that a single changed bit is noticed when they are read back.
+
+The digest stands in the file after a mark. It is that of all bytes of the file, with zeros in the digest's own place.
+A file without the mark has no digest: it was written by an older version, or by another program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bisect_torch import temporary
+
+_MARK = "bisect-torch-digest:"
+_DIGITS = 32
+BLANK = _MARK + "0" * _DIGITS
+"""What stands where the digest will be: the last mark of the file."""
+
+_KEY = "digest"
+
+
+def filled(data: bytes) -> bytes:
+    """The bytes of a file that holds :data:`BLANK`, with the digest in its place.
+
+    Raises:
+        ValueError: It does not hold it.
+    """
+    place = data.rfind(BLANK.encode())
+    if place < 0:
+        raise ValueError("there is no place for the digest")
+    start = place + len(_MARK)
+    return data[:start] + _digest(data, start) + data[start + _DIGITS :]
+
+
+def fits(data: bytes) -> bool | None:
+    """Whether the bytes of a file fit the digest that it carries; None when it carries none."""
+    place = data.rfind(_MARK.encode())
+    if place < 0:
+        return None
+    start = place + len(_MARK)
+    return data[start : start + _DIGITS] == _digest(data, start)
+
+
+def _digest(data: bytes, start: int) -> bytes:
+    state = hashlib.blake2b(digest_size=_DIGITS // 2)
+    for part in (memoryview(data)[:start], b"0" * _DIGITS, memoryview(data)[start + _DIGITS :]):
+        state.update(part)
+    return state.hexdigest().encode()
+
+
+def to_json(values: Mapping[str, Any]) -> bytes:
+    """A JSON object that carries its digest, as its last value."""
+    return filled(json.dumps({**values, _KEY: BLANK}, separators=(",", ":")).encode() + b"\n")
+
+
+def from_json(data: bytes, *, also_without: bool = False) -> dict[str, Any]:
+    """The object, without the digest.
+
+    Args:
+        also_without: One without a digest is read too: an older version wrote it.
+
+    Raises:
+        ValueError: It is no JSON object, has no digest, or does not fit it.
+    """
+    sound = fits(data)
+    if sound is False or (sound is None and not also_without):
+        raise ValueError("it does not fit its digest" if sound is False else "it has no digest")
+    try:
+        values = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    values.pop(_KEY, None)
+    return values
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write an object with its digest, whole or not at all."""
+    made = path.with_name(f"{path.name}~{temporary.owner()}-{threading.get_native_id()}")
+    try:
+        made.write_bytes(to_json(values))
+        os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def read_kept(path: Path) -> dict[str, Any] | None:
+    """What is kept for speed alone; None when it is not there, or damaged: it is then made anew.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        return from_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,94 @@
+"""Whether what was read can be what was written: types of columns, of fields, of manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Outcome
+from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, arrow_type
+
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+_JSON = tuple(column.name for column in COLUMNS if column.unit == "JSON")
+
+
+def typed(path: Path, table: pa.Table) -> pa.Table:
+    """The table with the types that this version writes; other programs write text and whole numbers in other widths.
+
+    Raises:
+        UsageError: A column holds something else, or nothing where there must be something.
+    """
+    for place, field in enumerate(table.schema):
+        wanted = arrow_type(field.name)
+        if field.type != wanted:
+            kinds = (_is_text, pa.types.is_integer, pa.types.is_floating)
+            if not pa.types.is_null(field.type) and not any(of(field.type) and of(wanted) for of in kinds):
+                raise _other(path, f"the column {field.name!r} holds {field.type}, not {wanted}")
+            table = table.set_column(place, field.name, table.column(place).cast(wanted))
+        if field.name in REQUIRED and table.column(place).null_count:
+            raise _other(path, f"{field.name!r} is missing in a row")
+    for outcome in table.column("outcome").unique().to_pylist():
+        if outcome not in _OUTCOMES:
+            raise _other(path, f"the outcome {outcome!r} is unknown")
+    return table
+
+
+def json_columns(path: Path, table: pa.Table) -> None:
+    """For a file that does not show by its digest that this tool wrote it.
+
+    Raises:
+        UsageError: There is no JSON where there must be.
+    """
+    for name in (name for name in _JSON if name in table.column_names):
+        for text in table.column(name).unique().to_pylist():
+            try:
+                if text:
+                    json.loads(text)
+            except (ValueError, RecursionError):
+                raise _other(path, f"{name!r} holds what is no JSON: {text[:40]!r}") from None
+
+
+def _other(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} is not a results file of bisect-torch: {why}", hint="name another results file")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def holds(name: str, value: object) -> bool:
+    """Whether a value from JSON is one that a column can hold."""
+    if value is None:
+        return name in DEFAULTS and DEFAULTS[name] is None
+    kind = arrow_type(name)
+    if pa.types.is_floating(kind):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if pa.types.is_integer(kind):
+        return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < kind.bit_width
+    return isinstance(value, bool if pa.types.is_boolean(kind) else str)
+
+
+def run(manifest: object) -> Mapping[str, object]:
+    """The manifest of a run.
+
+    Raises:
+        ValueError: It is no manifest of a run.
+    """
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("run_id"), str):
+        raise ValueError("no manifest of a run")
+    return manifest
+
+
+def text(pair: object) -> tuple[str, str]:
+    """A hash with its text.
+
+    Raises:
+        ValueError: It is no hash with its text.
+    """
+    if not isinstance(pair, list | tuple) or [type(part) for part in pair] != [str, str]:
+        raise ValueError("no hash with its text")
+    return pair[0], pair[1]
