@@ -72,7 +72,7 @@ def tampered(path: Path, change: Callable[[dict[str, Any]], None], metadata: Map
     rows = table.to_pylist()
     for row in rows:
         change(row)
-    kept = dict(table.schema.metadata)
+    kept = {key: value for key, value in table.schema.metadata.items() if key != b"bisect_torch.digest"}
     for name, value in (metadata or {}).items():
         kept[f"bisect_torch.{name}".encode()] = json.dumps(value).encode()
     pq.write_table(pa.Table.from_pylist(rows, table.schema).replace_schema_metadata(kept), path)
