@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 import pytest
 
+from bisect_torch.cli.report import FORMATS
 from tests.engine.conftest import MakeTool
 from tests.support.tool import Answer, Tool
 
@@ -122,10 +123,8 @@ def texts_of(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def formats() -> tuple[str, ...]:
-    """Every format of ``report``, where that command is there."""
-    if importlib.util.find_spec("bisect_torch.cli.report") is None:
-        return ()
-    return tuple(importlib.import_module("bisect_torch.cli.report").FORMATS)
+    """Every format of ``report`` that is there."""
+    return tuple(name for name, made in FORMATS.items() if importlib.util.find_spec(made.module) is not None)
 
 
 def unpacked(content: bytes) -> Iterator[str]:
