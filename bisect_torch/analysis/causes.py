@@ -68,7 +68,8 @@ def causes(series: Sequence[Series], models: Models | None = None) -> list[Cause
             groups.setdefault(_evidence(each, models or {}) or _case(each), []).append(each)
         parts = _with_their_case(list(groups.values()))
         for part in parts:
-            others = tuple(each for each in alike if each not in part)
+            members = {id(each) for each in part}
+            others = tuple(each for each in alike if id(each) not in members)
             found.append(Cause(tuple(part), _changes(part), others))
     return sorted(found, key=_severity)  # stable
 

@@ -93,7 +93,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
                 found += refused([dataclasses.replace(each, problem=problem.message) for each in group.claims])
         _show(claims, prepared, sys.stdout if args.dry_run else sys.stderr)
         if args.dry_run:
-            return 0
+            return _tell_refused(found, results)
         if prepared and not _agreed(args):
             print("nothing was run", file=sys.stderr)
             return 3
@@ -257,6 +257,16 @@ def _agreed(args: argparse.Namespace) -> bool:
     sys.stderr.write("\nRun this code here? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _tell_refused(found: Sequence[Verified], results: ResultsFile) -> int:
+    """Of a dry run: of which claims nothing can be said here."""
+    from bisect_torch.report.terminal import print_lines, width_for
+    from bisect_torch.report.verifying import sentence_lines
+
+    for each in results.private.inside(tuple(found)):
+        print_lines(sentence_lines(each, width_for(sys.stdout)))
+    return 0
 
 
 def _tell(found: Sequence[Verified], claims: Sequence[Claim], results: ResultsFile, args: argparse.Namespace) -> int:

@@ -75,6 +75,8 @@ _TRANSIENT = re.compile(
     r"|incomplete message|request or response body error|error decoding response body|broken pipe|tls handshake",
     re.IGNORECASE,
 )
+_SILENT_TOO_OFTEN = re.compile(r"after [1-9]\d* retries.*timed out", re.IGNORECASE | re.DOTALL)
+"""uv has waited several times; to wait as often again is to wait for hours when many builds are to be made."""
 _NETWORK = re.compile(
     r"failed to (?:fetch|download|query)|HTTP status|404 Not Found|could not (?:be queried|connect)"
     r"|certificate|(?:torch|numpy|setuptools) was not found in the package registry|invalid zip file",
@@ -137,6 +139,8 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
             f"{doing}: the index's certificate is not trusted: {reason}",
             hint="SSL_CERT_FILE names a file of certificates; uv's own settings count too",
         )
+    if _SILENT_TOO_OFTEN.search(said):
+        return InfrastructureError(f"{doing}: the network is silent: {reason}", hint="UV_HTTP_TIMEOUT sets the time")
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):

@@ -17,7 +17,11 @@ from bisect_torch.redaction.private import CASES, CWD, HOME, PROJECT, STORE, Pri
 
 def this_machine() -> Private:
     """Of the user, the host, the variables, the words and the working directory of this process, as they are now."""
-    return _gather(os.getcwd(), tuple(sorted(os.environ.items())), tuple(sys.argv))
+    try:
+        working_directory = os.getcwd()
+    except FileNotFoundError:  # it was removed meanwhile: nothing can lie in it
+        working_directory = ""
+    return _gather(working_directory, tuple(sorted(os.environ.items())), tuple(sys.argv))
 
 
 @functools.lru_cache(maxsize=4)

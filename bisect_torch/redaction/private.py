@@ -62,6 +62,8 @@ _SHORTEST_PIECE = 6
 _MAYBE_CUT = 500
 """Characters from which on an output or a message may have been shortened."""
 
+_LONGEST_CACHED = 32 * 1024
+
 Value = TypeVar("Value")
 _JSON_FIELDS = frozenset({"parameters", "warnings", "measurements", "local_modules"})
 _TEXT_FIELDS = (
@@ -110,7 +112,7 @@ class Private:
 
     def redact(self, text: str) -> str:
         """The text without anything private."""
-        return self._cached(text) if len(text) < _MAYBE_CUT else self._redact(text)
+        return self._cached(text) if len(text) < _LONGEST_CACHED else self._redact(text)
 
     def hide_secrets(self, text: str) -> str:
         """The text without secrets, with the names and folders that the user of this machine knows anyway."""
@@ -161,7 +163,11 @@ class Private:
     # --- values of the tool
 
     def inside(self, value: Value) -> Value:
-        """A value of the tool's types with every text in it redacted: dataclasses, tuples, mappings, paths."""
+        """A value of the tool's types with every text in it redacted: dataclasses, tuples, mappings, paths.
+
+        Of observations only the names are looked at, which a run keeps as they are: their facts were redacted when they
+        entered results, or when a file that did not do that was opened.
+        """
         after: Any = self._inside(value)
         return after  # type: ignore[no-any-return]
 
@@ -181,6 +187,12 @@ class Private:
             changes["instance"] = instance
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
 
+    def _named(self, observation: Observation) -> Observation:
+        names = {name: self.redact(getattr(observation, name)) for name in ("build_name", "case_file", "case")}
+        names["instance"] = self.instance(observation.instance)
+        changed = {name: text for name, text in names.items() if text != getattr(observation, name)}
+        return dataclasses.replace(observation, **changed) if changed else observation  # type: ignore[arg-type]
+
     def _inside(self, value: Any) -> Any:
         if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, float)):
             return value
@@ -193,7 +205,7 @@ class Private:
         if isinstance(value, (tuple, list, frozenset)) and not hasattr(value, "_fields"):
             return type(value)(self._inside(each) for each in value)
         if isinstance(value, Observation):
-            return self.observation(value)
+            return self._named(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._inside_dataclass(value)
         return value
@@ -211,7 +223,7 @@ class Private:
 
     @functools.cached_property
     def _cached(self) -> Callable[[str], str]:
-        return functools.lru_cache(maxsize=8192)(self._redact)
+        return functools.lru_cache(maxsize=2048)(self._redact)
 
     def _redact(self, text: str) -> str:
         if not text:

@@ -77,7 +77,8 @@ def index_files(
     files = served.index_page(project, index_url, timeout_s=timeout_s)
     if files is None:
         return None
-    if cached is not None:
+    # A page without files is more often an error page with a good status than an index without this project.
+    if cached is not None and files:
         _write_cache(cached, files)
     return files
 

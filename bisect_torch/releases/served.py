@@ -27,8 +27,8 @@ from bisect_torch.releases.pages import IndexFile, shown_url
 from bisect_torch.releases.patience import patiently
 
 _NO_ANSWER = (
-    requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError, TypeError,
-    AttributeError, RecursionError,
+    requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError,
+    TypeError, AttributeError, RecursionError,
 )  # fmt: skip
 """What asking raises, and what parsing raises for an answer that is no page of an index."""
 

@@ -12,6 +12,9 @@ from itertools import pairwise
 _UNKNOWABLE = frozenset({"globals", "locals", "vars", "eval", "exec", "compile", "__import__", "modules", "importlib"})
 """With one of these a name may be used without being written."""
 
+_PURE = frozenset({"bool", "dict", "float", "frozenset", "int", "list", "range", "set", "str", "tuple"})
+"""A value made by these alone may go when nothing uses it."""
+
 
 @dataclass(frozen=True)
 class Excerpt:
@@ -126,9 +129,15 @@ def _runs_for_its_effect(node: ast.stmt) -> bool:
         return bool(node.decorator_list or node.keywords) or not all(map(_is_torchs, node.bases))
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        calls = node.value is not None and any(isinstance(each, (ast.Call, ast.Await)) for each in ast.walk(node.value))
+        calls = node.value is not None and any(map(_may_do_something, ast.walk(node.value)))
         return calls or not all(isinstance(target, ast.Name) for target in targets)
     return True
+
+
+def _may_do_something(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return not (isinstance(node.func, ast.Name) and node.func.id in _PURE)
+    return isinstance(node, (ast.Await, ast.NamedExpr))
 
 
 def _is_torchs(base: ast.expr) -> bool:

@@ -87,6 +87,19 @@ class Findings:
         return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
 
     @cached_property
+    def several_devices(self) -> bool:
+        """Whether a row is told by its device too."""
+        return len({each.device for each in self.series}) > 1
+
+    @cached_property
+    def instances_of(self) -> Mapping[tuple[str, str, str], Sequence[str]]:
+        """Case file, case and device to the names of all its instances."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for each in self.series:
+            found.setdefault((each.case_file, each.instance.partition("[")[0], each.device), []).append(each.instance)
+        return found
+
+    @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """What there is to tell, grouped by likely cause, the most severe first."""
         models = {(*_row(each), each.build_name): each.explained_by for each in self.observations if each.explained_by}

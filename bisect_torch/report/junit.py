@@ -51,8 +51,7 @@ def _properties(suite: ElementTree.Element, build: str, findings: Findings) -> N
 
 
 def _test(suite: ElementTree.Element, series: Series, point: Point | None, build: str, findings: Findings) -> None:
-    several = len({each.device for each in findings.series}) > 1
-    name = clean(series.instance) + (f" on {clean(series.device)}" if several else "")
+    name = clean(series.instance) + (f" on {clean(series.device)}" if findings.several_devices else "")
     test = ElementTree.SubElement(suite, "testcase", classname=clean(series.case_file), name=name)
     test.set("time", f"{(point.elapsed_s if point is not None else None) or 0.0:.3f}")
     kind, type_, message = _outcome(series, point, findings)

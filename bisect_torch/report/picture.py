@@ -19,7 +19,7 @@ WIDTH = 840
 SCALE = 2
 """Dots of a PNG for each pixel."""
 
-MOST_LINES = 60
+MOST_LINES = 40
 """Lines of a picture; what is left out then is said below it."""
 
 _MARGIN = 12.0

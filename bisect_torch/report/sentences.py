@@ -66,14 +66,14 @@ def sentences(findings: Findings) -> list[Sentence]:
 
 def subject(series: Sequence[Series], findings: Findings) -> str:
     """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
-    several = len({each.device for each in findings.series}) > 1
+    several = findings.several_devices
     if len({_case_of(each) for each in series}) > 1:
         return listed([clean(each.instance) + (f" on {clean(each.device)}" if several else "") for each in series])
     case = series[0].instance.partition("[")[0]
     device = f" on {clean(series[0].device)}" if several else ""
     if len(series) == 1:
         return clean(series[0].instance) + device
-    every = [each.instance for each in findings.series if _case_of(each) == _case_of(series[0])]
+    every = findings.instances_of.get(_case_of(series[0]), ())
     amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
     common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
     which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""

@@ -50,13 +50,17 @@ def verified_lines(found: Sequence[Verified], width: int, notes: Iterable[str] =
     """One sentence for each claim, then the counts."""
     lines: list[Line] = []
     for each in found:
-        words = wrap(sentence(each).split(" "), width, indent="  ")
-        lines += [((word, _STYLES[each.answer]),) for word in words]
+        lines += sentence_lines(each, width)
         lines += [((word, "dim"),) for note in each.differences for word in wrap(f"  {clean(note)}".split(" "), width)]
     lines += [((clean(note), "dim"),) for note in notes]
     answers = [each.answer for each in found]
     counts = ", ".join(f"{answers.count(each)} {each.value}" for each in Answer if each in answers)
     return [*lines, ((f"{plural(len(found), 'claim')}: {counts}" if found else "nothing is claimed", "bold"),)]
+
+
+def sentence_lines(found: Verified, width: int) -> list[Line]:
+    """The sentence in lines of at most ``width`` columns."""
+    return [((line, _STYLES[found.answer]),) for line in wrap(sentence(found).split(" "), width, indent="  ")]
 
 
 def sentence(found: Verified) -> str:

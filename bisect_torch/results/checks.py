@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pyarrow as pa
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Outcome
-from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, arrow_type
+from bisect_torch.results.schema import DEFAULTS, REQUIRED, arrow_type
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
-_JSON = tuple(column.name for column in COLUMNS if column.unit == "JSON")
 
 
 def typed(path: Path, table: pa.Table) -> pa.Table:
@@ -35,21 +33,6 @@ def typed(path: Path, table: pa.Table) -> pa.Table:
         if outcome not in _OUTCOMES:
             raise _other(path, f"the outcome {outcome!r} is unknown")
     return table
-
-
-def json_columns(path: Path, table: pa.Table) -> None:
-    """For a file that does not show by its digest that this tool wrote it.
-
-    Raises:
-        UsageError: There is no JSON where there must be.
-    """
-    for name in (name for name in _JSON if name in table.column_names):
-        for text in table.column(name).unique().to_pylist():
-            try:
-                if text:
-                    json.loads(text)
-            except (ValueError, RecursionError):
-                raise _other(path, f"{name!r} holds what is no JSON: {text[:40]!r}") from None
 
 
 def _other(path: Path, why: str) -> UsageError:

@@ -228,3 +228,13 @@ def test_an_empty_expansion_is_a_usage_error(tmp_path: Path) -> None:
     assert found.instances is None
     with pytest.raises(UsageError, match=r"x.py:1: declares no case"):
         cases.from_expansion(found, [])
+
+
+def test_commands_of_one_folder_run_together_each_under_its_name_and_with_its_words() -> None:
+    first, second = (cases.discover([], command=words)[0] for words in (["true"], ["false", "x"]))
+    both = cases.together([cases.called(first, "python"), second])
+    assert [(each.name, each.case.argv) for each in both.instances or ()] == [
+        ("python", ("true",)),
+        ("false", ("false", "x")),
+    ]
+    assert len({each.case.file.sha256 for each in both.instances or ()}) == 2

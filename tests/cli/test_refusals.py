@@ -5,6 +5,9 @@ The real command runs in this process against a loopback index of fake releases 
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import re
 import shutil
@@ -15,15 +18,26 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from bisect_torch.cli.arguments import backend
 from bisect_torch.cli.main import main
-from tests.support.index import FakeIndex
+from tests.support.index import FakeIndex, Fault
+from tests.support.tally import Tally
 from tests.support.wheels import releases
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-FILES = {
+FILES: dict[str, str | bytes] = {
+    "binary.py": b"\x00\x01\x02\xff",
+    "latin.py": "x = 'é'\n".encode("latin-1"),
+    "deep.py": f"from bisect_torch import case\n@case(n=[{'-' * 3000}1])\ndef a(n):\n    pass\n",
+    "many.py": "from bisect_torch import case\nR = range(999)\n@case(a=R, b=R, c=R)\ndef a(a, b, c):\n    pass\n",
+    "need.py": "from bisect_torch import case\n@case(needs='gpu')\ndef a():\n    pass\n",
+    "time.py": "from bisect_torch import case\n@case(timeout=-1)\ndef a():\n    pass\n",
+    "size.py": "from bisect_torch import case\n@case(memory='lots')\ndef a():\n    pass\n",
+    "damaged.parquet": b"PAR1 and then something else PAR1",
     "ok.py": "from bisect_torch import case\n@case(n=[1, 2])\ndef fine(n):\n    pass\n",
     "syntax.py": "from bisect_torch import case\n@case\ndef broken(:\n    pass\n",
     "none.py": "from bisect_torch import case\n\ndef forgotten():\n    pass\n",
@@ -33,6 +47,20 @@ FILES = {
     "nothing.py": "from bisect_torch import case\n@case(n=[])\ndef a(n):\n    pass\n",
     "text.parquet": "not Parquet at all",
 }
+
+_ROW = b"[[release]]\nversion = '2.4.1'\nday = 2024-09-04\ngit_commit = 'a'\npythons = ['3.11']\n"
+LOCKS: dict[str, dict[str, bytes]] = {
+    "lock-range": {"catalogue.toml": _ROW, "2.4.1.lock": b"torch>=2.4.1 --hash=sha256:00\n"},
+    "lock-words": {"catalogue.toml": _ROW, "2.4.1.lock": b"!!! not a requirement\n"},
+    "lock-bytes": {"catalogue.toml": _ROW, "2.4.1.lock": b"\xff\xfe torch\n"},
+    "lock-two": {"catalogue.toml": _ROW, "2.4.1.lock": b"torch==2.4.1,<3\n"},
+    "catalogue-none": {"2.4.1.lock": b"torch==2.4.1\n"},
+    "catalogue-words": {"catalogue.toml": b"release = 'none'\n"},
+    "catalogue-bytes": {"catalogue.toml": b"\xff\xfe"},
+    "catalogue-day": {"catalogue.toml": _ROW.replace(b"2024-09-04", b"'today'")},
+    "catalogue-deep": {"catalogue.toml": b"release = " + b"[" * 5000},
+}
+"""Folders of locks in which something is wrong."""
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words after `run`, what the first line must match, what the hint must match
@@ -76,6 +104,30 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "no project": (["ok.py", "--with-editable", "empty"], "no project there", "pyproject"),
     "nothing after --": (["--"], "there is no command after --", "COMMAND"),
     "index folder that is not there": (["ok.py", "--index-url", "nowhere"], "index folder nowhere does not", "https"),
+    "a name that is too long": (["x" * 300 + ".py"], "File name too long", ""),
+    "a file that is no text": (["binary.py"], r"binary\.py:1: ", ""),
+    "a file in another encoding": (["latin.py"], r"latin\.py:\d: ", "UTF-8"),
+    "nested too deeply": (["deep.py"], r"deep\.py:1: cannot be read as Python", ""),
+    "more instances than anybody runs": (["many.py"], r"many\.py:3: case 'a': .* 997002999 choices", ""),
+    "unknown need": (["need.py"], r"need\.py:2: case 'a': needs", ""),
+    "negative time": (["time.py"], r"time\.py:2: case 'a': timeout is a positive number", ""),
+    "unreadable memory": (["size.py"], r"size\.py:2: case 'a': memory is a number of bytes", ""),
+    "-k of a thousand parentheses": (["ok.py", "-k", "(" * 5000], r"-k .*nested too deeply", ""),
+    "interpreter with a name too long": (["ok.py", "--versions", "/" + "x" * 300], "no Python interpreter at", ""),
+    "interpreter in nobody's home": (["ok.py", "--versions", "~nobody-here/python"], "no Python interpreter at", ""),
+    "version with an escape in it": (
+        ["ok.py", "--versions", "2.5\x1b[31m.1"],
+        "is not a version",
+        "versions look like",
+    ),
+    "version with a line in it": (["ok.py", "--versions", "2.5\n.1"], "is not a version", "versions look like"),
+    "version of full-width digits": (["ok.py", "--versions", "２.４.１x"], "is not a version", "versions look like"),
+    "unknown --exclude": (["ok.py", "--exclude", "7.7"], r"torch 7\.7 does not exist", "releases"),
+    "a day that no calendar has": (["ok.py", "--versions", "nightly:2026-02-30"], "2026-02-30", "versions look like"),
+    "results with a name too long": (["ok.py", "-o", "x" * 300], "File name too long", "another"),
+    "results that link to themselves": (["ok.py", "-o", "loop.parquet"], "loop.parquet", "another"),
+    "results that are damaged": (["ok.py", "-o", "damaged.parquet"], "not a Parquet file, or a damaged one", "another"),
+    "results with a folder for a journal": (["ok.py", "-o", "j.parquet"], "j.parquet.journal is no file", "another"),
     "unknown option": (["ok.py", "--form", "2.4.1"], "unknown option '--form'", "--from"),
 }
 
@@ -92,7 +144,13 @@ def folder(tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch) ->
     here = tmp_path / "work"
     (here / "empty").mkdir(parents=True)
     for name, text in FILES.items():
-        (here / name).write_text(text)
+        (here / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (here / "j.parquet.journal").mkdir()
+    (here / "loop.parquet").symlink_to("loop.parquet")
+    for name, files in LOCKS.items():
+        (here / name).mkdir()
+        for file, text in files.items():
+            (here / name / file).write_bytes(text)
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), here / "foreign.parquet")
     for name in [name for name in os.environ if name.startswith(("UV_", "BISECT_TORCH_"))]:
         monkeypatch.delenv(name)
@@ -102,8 +160,10 @@ def folder(tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch) ->
     return here
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+def contents(folder: Path) -> dict[str, tuple[int, int]]:
+    """Name to size and modification time, of files and folders."""
+    found = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    return {str(path): (status.st_size, status.st_mtime_ns) for path, status in found.items()}
 
 
 @pytest.mark.parametrize("name", ["pypi", "auto", "cpu", "xpu", "cu128", "rocm", "rocm6.4"])
@@ -117,9 +177,10 @@ def environments(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_wrong_line_is_refused_in_one_line_and_nothing_is_done(
-    name: str, folder: Path, index: FakeIndex, capsys: pytest.CaptureFixture[str]
+    name: str, folder: Path, index: FakeIndex, capsys: pytest.CaptureFixture[str], tally: Tally
 ) -> None:
     words, message, hint = REFUSED[name]
+    tally.add("bad input: command lines and case files", tried=1, survived=1)
     before = contents(folder)
     index.requests.clear()
     if "--python" not in words:
@@ -206,3 +267,129 @@ def test_the_other_commands_refuse_as_clearly(
     assert re.search(message, error)
     assert all(line.startswith("hint: ") for line in hint)
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_wrong_lock_or_catalogue_is_refused_in_one_line(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str], tally: Tally
+) -> None:
+    before = contents(folder)
+    with tally("bad input: locks and catalogues"):
+        assert main(["envs", "check", "--folder", name]) == 3
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("error: ")
+        assert "a fault of bisect-torch" not in "".join(lines)
+        assert all(line.startswith("hint: ") for line in lines[1:])
+        assert contents(folder) == before
+
+
+_FILE = {"filename": "torch-2.5.0-py3-none-any.whl", "url": "torch.whl", "hashes": {"sha256": "ab"}}
+ANSWERS: dict[str, bytes] = {
+    "nothing": b"",
+    "null": b"null",
+    "a number": b"5",
+    "a list": b"[]",
+    "an empty object": b"{}",
+    "files that are a number": b'{"meta": {"api-version": "1.1"}, "name": "torch", "files": 3}',
+    "files that are numbers": b'{"meta": {"api-version": "1.1"}, "name": "torch", "files": [1]}',
+    "a version of tomorrow": b'{"meta": {"api-version": "9.0"}, "name": "torch", "files": []}',
+    "nested deeply": b"[" * 100_000,
+    "no text": b"\xff\xfe\x00",
+    "a page": b"<html><body>Login</body></html>",
+    **{
+        f"{key} that is {value!r:.20}": json.dumps(
+            {"meta": {"api-version": "1.1"}, "name": "torch", "files": [{**_FILE, key: value}]}
+        ).encode()
+        for key, value in [
+            ("filename", 5),
+            ("filename", None),
+            ("filename", "torch"),
+            ("filename", "torch-not.a.version-py3-none-any.whl"),
+            ("filename", "../../torch-2.5.0-py3-none-any.whl"),
+            ("filename", "torch-2.5.0-py3-none-any.whl\x1b[31m\n"),
+            ("url", None),
+            ("url", "http://["),
+            ("hashes", None),
+            ("hashes", {"sha256": 5}),
+            ("size", "big"),
+            ("size", -1),
+            ("upload-time", "yesterday"),
+            ("requires-python", "=="),
+            ("requires-python", 3),
+            ("yanked", 5),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_wrong_answer_of_an_index_is_refused_in_one_line(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    """Or what is wrong in it is passed over: the other fields of a file say enough."""
+    before = contents(folder)
+    with FakeIndex(releases({"2.5.0": ""}), form="json") as wrong, tally("bad input: answers of an index"):
+        wrong.fault("/simple/torch/", Fault(body=ANSWERS[name]))
+        monkeypatch.setenv("UV_DEFAULT_INDEX", wrong.url)
+        code = main(["run", "--python", PYTHON, "ok.py", "--dry-run"])
+        out, err = capsys.readouterr()
+        assert code in (0, 2, 3)
+        assert "a fault of bisect-torch" not in err
+        if code:
+            error, *hint = err.splitlines()
+            assert error.startswith("error: ")
+            assert all(line.startswith("hint: ") for line in hint)
+            print(error)
+            assert out == ""
+        assert "\x1b" not in out + err
+        assert environments(folder) == []
+    assert contents(folder) == before
+
+
+def silently(words: list[str]) -> tuple[int, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return main(words), err.getvalue()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=14))
+def test_no_text_is_taken_for_a_version_that_is_none(folder: Path, tally: Tally, text: str) -> None:
+    assume(
+        not {part.strip().removeprefix("v") for part in text.split(",")}
+        & {"2.4.1", "2.5.0", "2.6.0", "nightly", "test"}
+    )
+    with tally("bad input: version strings"):
+        code, err = silently(["run", "--python", PYTHON, "ok.py", "--dry-run", f"--versions={text}"])
+        assert code == 2, err
+        error, *hint = err.splitlines()
+        assert error.startswith("error: ")
+        assert "a fault of bisect-torch" not in err
+        assert len(hint) <= 1
+    assert environments(folder) == []
+
+
+WORDS = (
+    "ok.py", "syntax.py", "missing.py", "empty", "--from", "--to", "--versions", "--exclude", "2.4.1", "2.6.0", "9.9",
+    "--device", "cpu", "--repeat", "3", "-1", "nan", "--timeout", "1e9", "--jobs", "--max-memory", "1 GiB", "-o",
+    "x.parquet", "text.parquet", "-k", "fine", "and", "--fresh", "--isolation", "fork", "--", "--pytest", "--suite",
+    "default", "--with", "numpy", "!!", "--seed", "--quiet", "--json", "--offline", "--python", "3.11", "/nowhere", "",
+    "--torch-backend", "cu128", "--threads", "--bad-if-output", "(", "--thorough", "é\ud800", "\x1b[31m", "--max-disk",
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(WORDS), max_size=7))
+def test_no_command_line_ends_unexpectedly(folder: Path, tally: Tally, words: list[str]) -> None:
+    before = contents(folder)
+    with tally("bad input: command lines of chance"):
+        code, err = silently(["run", "--dry-run", *words])
+        assert code in (0, 2, 3), err
+        assert "a fault of bisect-torch" not in err
+        assert "Traceback" not in err
+        if code:
+            error, *hint = [line for line in err.splitlines() if not line.startswith("note: ")]
+            assert error.startswith("error: ")
+            assert len(hint) <= 1
+    assert contents(folder) == before
+    assert environments(folder) == []

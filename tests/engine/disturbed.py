@@ -147,12 +147,17 @@ class Place:
         table = pq.read_table(self.folder / RESULTS, columns=["key", "repeat", "run_id"]).to_pylist()
         return [(row["key"], row["repeat"], row["run_id"]) for row in table]
 
-    def rows(self) -> dict[Cell, Row]:
-        """What stands in the Parquet file; every cell and repeat once."""
+    def all_rows(self) -> list[tuple[Cell, Row]]:
+        """What stands in the Parquet file: of a cell and repeat, one row for each run that ran it."""
         columns = ["key", "repeat", "verdict", "signature", "run_id", "build", "instance"]
         table = pq.read_table(self.folder / RESULTS, columns=columns).to_pylist()
-        rows = {(row.pop("key"), row.pop("repeat")): Row(**row) for row in table}
-        assert len(rows) == len(table), "a cell stands there twice"
+        return [((row.pop("key"), row.pop("repeat")), Row(**row)) for row in table]
+
+    def rows(self) -> dict[Cell, Row]:
+        """The same; every cell and repeat once."""
+        every = self.all_rows()
+        rows = dict(every)
+        assert len(rows) == len(every), "a cell stands there twice"
         return rows
 
     def left_over(self) -> list[str]:

@@ -261,4 +261,6 @@ def test_files_added_to_a_release_later_are_another_torch_and_are_not_taken(tmp_
     assert ran.verdicts("repro") == ["ok", "wrong"]
     assert (cause.data["cause"], cause.data["packages"]) == ("dependency", ["numpy"])
     assert alone.verdicts("repro") == ["wrong", "wrong"]
+    (note,) = alone.data["notes"]
+    assert note.startswith("all builds have today's dependencies, not those of their day")
     assert not [path for path in tool.index.begun if path.endswith(later.filename)]

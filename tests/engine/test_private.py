@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -117,6 +121,24 @@ def texts_of(path: Path) -> Iterator[tuple[str, str]]:
         yield f"metadata {key.decode()}", value.decode()
 
 
+def formats() -> tuple[str, ...]:
+    """Every format of ``report``, where that command is there."""
+    if importlib.util.find_spec("bisect_torch.cli.report") is None:
+        return ()
+    return tuple(importlib.import_module("bisect_torch.cli.report").FORMATS)
+
+
+def unpacked(content: bytes) -> Iterator[str]:
+    """The text of a report, and of what is packed in it: a page may carry its data compressed, in base64."""
+    yield content.decode("utf-8", "replace")
+    for packed in re.findall(rb"[A-Za-z0-9+/]{200,}={0,2}", content):
+        plain = base64.b64decode(packed + b"=" * (-len(packed) % 4))
+        yield plain.decode("utf-8", "replace")
+        for bits in (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS):
+            with contextlib.suppress(zlib.error):
+                yield zlib.decompress(plain, bits).decode("utf-8", "replace")
+
+
 def test_nothing_private_is_written_or_printed(project: Tool) -> None:
     own = ["--python", project.python, "--store", str(project.folder / "store")]
     ran = run(project, "run", "cases.py", *own, "-o", "r.parquet")
@@ -145,6 +167,14 @@ def test_nothing_private_is_written_or_printed(project: Tool) -> None:
     for words in (("judge", "r.parquet"), ("judge", "r.parquet", "--json")):
         judged = project.call(project.words(*words), **secrets(project))
         nothing_private(judged.stdout, " ".join(words))
+
+    for name in formats():
+        made = project.call(
+            project.words("report", "r.parquet", "--format", name, "-o", f"made.{name}"), **secrets(project)
+        )
+        assert made.code in (0, 1), made.stderr
+        for text in unpacked((project.folder / f"made.{name}").read_bytes()):
+            nothing_private(text, f"the report as {name}")
 
     recheck = ["--versions", "2.5.0", *own, "--comment", "-", "-o", "again.parquet"]
     rechecked = run(project, "recheck", "r.parquet", *recheck)

@@ -6,7 +6,6 @@ not at all.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -19,15 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bisect_torch import own_digest
-from bisect_torch.environments import stamp
 from bisect_torch.errors import BisectTorchError, UsageError
-from bisect_torch.model import Build, BuildKind, Environment
-from bisect_torch.releases.nightly_ledger import NightlyLedger, SeenWheel
-from bisect_torch.releases.pages import IndexFile, _read_cache, _write_cache
 from bisect_torch.results import ResultsFile
 from bisect_torch.results.journal import Journal, encode
-from bisect_torch.results.said import read_said
 from bisect_torch.results.schema import SCHEMA_VERSION
 from tests.results.made import observation
 from tests.support.tally import Tally
@@ -56,6 +49,11 @@ def content(path: Path) -> tuple[Content, tuple[str, ...]]:
     with ResultsFile.open(path) as results:
         rows: list[object] = list(results.observations())
         return (rows, list(results.runs), dict(results.locks), dict(results.sources)), results.problems
+
+
+def is_one_line(error: BisectTorchError) -> bool:
+    assert "\n" not in error.message
+    return True
 
 
 def is_part(part: Content, whole: Content) -> bool:
@@ -164,8 +162,7 @@ def test_every_flipped_byte_of_a_results_file_is_noticed(step: int, tmp_path: Pa
         try:
             misjudged += content(path)[0] != whole
         except UsageError as error:
-            refused += 1
-            assert "\n" not in error.message
+            refused += is_one_line(error)
     assert misjudged == 0
     assert refused >= len(places) - 40  # all but the mark of the digest itself
     tally.add(
@@ -211,7 +208,7 @@ def test_many_bytes_at_once_are_noticed_too(tmp_path: Path, tally: Tally) -> Non
     data = path.read_bytes()
     whole = content(path)[0]
     dice = random.Random(7)
-    tries = 300
+    tries, refused = 300, 0
     for number in range(tries):
         size = dice.choice([2, 16, 512, 4096])
         start = dice.randrange(len(data))
@@ -220,7 +217,8 @@ def test_many_bytes_at_once_are_noticed_too(tmp_path: Path, tally: Tally) -> Non
         try:
             assert content(path)[0] == whole
         except UsageError as error:
-            assert "\n" not in error.message
+            refused += is_one_line(error)
+    assert refused > tries // 2
     tally.add("stored data: damaged blocks of a Parquet file", tried=tries, survived=tries)
 
 
@@ -250,7 +248,6 @@ FOREIGN: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "text in the place of a number": (_other_type("rel_error", pa.string(), "x"), "'rel_error' holds string"),
     "nothing where something must be": (_other_type("outcome", pa.string(), None), "'outcome' is missing"),
     "an unknown outcome": (_other_type("outcome", pa.string(), "perhaps"), "outcome 'perhaps' is unknown"),
-    "what is no JSON": (_other_type("local_modules", pa.string(), "{"), "'local_modules' holds what is no JSON"),
     "a missing column": (lambda table: table.drop_columns(["key"]), "no column 'key'"),
     "a newer schema": (_metadata("schema_version", "99"), "schema version 99"),
     "a schema that is no number": (_metadata("schema_version", "new"), "no number"),
@@ -343,82 +340,6 @@ def test_a_folder_in_its_place_is_refused(what: str, tmp_path: Path, tally: Tall
     (tmp_path / what).mkdir()
     with tally("stored data: impossible places"), pytest.raises(UsageError, match="is no file"):
         ResultsFile.open(tmp_path / "r.parquet")
-
-
-# --- everything else that is read back
-
-
-def _stamp(folder: Path) -> tuple[Path, Callable[[], object]]:
-    root = folder / "env"
-    root.mkdir()
-    (root / "python").touch()
-    build = Build(BuildKind.RELEASE, "2.9.1", "2.9.1")
-    facts = ("3.11.7", "h" * 64, {"torch": "2.9.1"}, "2.9.1+cpu", "c" * 40, None, "pypi")
-    stamp.write(Environment(build, root, root / "python", *facts), "0.1.0")
-    return root / stamp.STAMP_NAME, lambda: stamp.read(root)
-
-
-def _ledger(folder: Path) -> tuple[Path, Callable[[], object]]:
-    ledger = NightlyLedger(folder / "ledger.json")
-    ledger.add([SeenWheel("nightly/cpu", f"torch-2.{n}.whl", "u", "s", 5, "2026-11-28", None, "x") for n in range(2)])
-    return folder / "ledger.json", ledger.wheels
-
-
-def _index_answers(folder: Path) -> tuple[Path, Callable[[], object]]:
-    path = folder / "answer.json"
-    _write_cache(path, [IndexFile("torch-2.9.1-py3-none-any.whl", "u", "s", 5, None, None, ">=3.10")])
-    return path, lambda: _read_cache(path)
-
-
-def _expansions(folder: Path) -> tuple[Path, Callable[[], object]]:
-    path = folder / "expansion.json"
-    own_digest.write_json(path, {"rows": [{"case": "a", "parameters": {"batch": 65536}}]})
-    return path, lambda: own_digest.read_kept(path)
-
-
-def _said(folder: Path) -> tuple[Path, Callable[[], object]]:
-    path = folder / "state.json"
-    own_digest.write_json(path, {"recheck_state": 1, "rows": {"a": {"answer": "fixed", "unjudged": None}}})
-    return path, lambda: read_said(path)
-
-
-KEPT = {"stamp": _stamp, "nightly ledger": _ledger, "answers of an index": _index_answers, "instances": _expansions}
-KEPT |= {"state of recheck": _said}
-
-
-@pytest.mark.parametrize("name", KEPT)
-def test_every_flipped_byte_and_prefix_of_what_the_tool_keeps_is_noticed(
-    name: str, tmp_path: Path, tally: Tally
-) -> None:
-    path, read = KEPT[name](tmp_path)
-    data = path.read_bytes()
-    whole = read()
-    assert whole
-    mark = data.index(b"bisect-torch-digest:")
-    tried = 0
-    for number in range(len(data)):
-        flipped = bytearray(data)
-        flipped[number] ^= 1 << number % 8
-        for damaged in (bytes(flipped), data[:number]):
-            path.write_bytes(damaged)
-            tried += 1
-            try:
-                found = read()
-            except BisectTorchError as error:
-                assert "\n" not in error.message
-            else:
-                # The mark itself may be hit: the rest is then as it was.
-                in_mark = damaged != data[:number] and mark <= number < mark + len("bisect-torch-digest:")
-                assert not found or (found == whole and (in_mark or number == len(data) - 1)), number
-    tally.add(f"stored data: {name}", tried=tried, survived=tried)
-
-
-def test_what_an_older_version_kept_is_still_read(tmp_path: Path) -> None:
-    """Stamps, ledgers and states of before had no digest."""
-    path, read = _ledger(tmp_path)
-    whole = read()
-    path.write_text(json.dumps(own_digest.from_json(path.read_bytes())))
-    assert read() == whole
 
 
 def test_a_journal_that_many_hands_damaged_never_stops_the_next_append(tmp_path: Path, tally: Tally) -> None:

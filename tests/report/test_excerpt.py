@@ -21,6 +21,7 @@ from bisect_torch import case, check
 
 SIDE = 3
 UNUSED = 4
+NAN = float("nan")
 torch.manual_seed(0)
 torch.backends.mkldnn.enabled = False
 TABLE = torch.ones(SIDE)

@@ -162,7 +162,7 @@ def test_what_is_still_too_long_is_cut_and_counted():
     everything = [word for _, _, word in words(picture.svg(found(*rows)))]
 
     assert sum(word.startswith("changed_") for word in everything) == picture.MOST_LINES
-    assert "Not shown: 30 more lines." in everything
+    assert "Not shown: 50 more lines." in everything
 
 
 def test_many_builds_stand_in_blocks_under_one_another_and_none_is_lost():

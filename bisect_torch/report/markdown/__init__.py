@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from bisect_torch.analysis.causes import Cause
@@ -9,7 +10,7 @@ from bisect_torch.model import Verdict
 from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.headline import headline
-from bisect_torch.report.markdown.history import history, name_of
+from bisect_torch.report.markdown.history import history, name_of, seen_in_matrix
 from bisect_torch.report.markdown.section import described, environments
 from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
 from bisect_torch.report.markdown.syntax import prose
@@ -20,6 +21,8 @@ __all__ = ["markdown", "nothing_found"]
 
 _DESCRIBE = "### 🐛 Describe the bug"
 _VERSIONS = "### Versions"
+_KNOWN = "In the form of `torch.utils.collect_env`, as far as the results file tells."
+_MOST_UNCLEAR = 5
 
 
 def nothing_found(findings: Findings) -> str | None:
@@ -50,50 +53,46 @@ def markdown(findings: Findings) -> str:
     found = findings.causes
     if not found:
         return ""
+    told = [headline(cause, findings) for cause in found]
+    matrix = functools.cache(lambda rows: history(findings, rows))
     text = ""
     for detail in steps(len(found)):
-        text = _written(found, findings, detail)
+        cuts = Cuts()
+        bug = _findings(told, found, findings, detail, cuts)
+        bug[1:1] = [matrix(detail.rows), *_not_judged(findings)]
+        versions = _versions(found[: detail.full], findings, detail, cuts)
+        text = "\n\n".join([_DESCRIBE, *bug, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
             break
     return text
 
 
-def _written(found: Sequence[Cause], findings: Findings, detail: Detail) -> str:
-    cuts = Cuts()
-    bug = [*_findings(found, findings, detail, cuts)]
-    versions: dict[str, str] = {}
-    for cause in found[: detail.full]:
-        for build, text in environments(cause, findings, detail, cuts):
-            versions.setdefault(build, text)
-    if cuts.words:
-        bug.append(f"*Left out to fit GitHub's limit: {'; '.join(cuts.words)}. The results file has all of it.*")
-    known = "In the form of `torch.utils.collect_env`, as far as the results file tells."
-    return "\n\n".join([_DESCRIBE, *bug, _VERSIONS, known, *versions.values()]) + "\n"
-
-
-def _findings(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
-    matrix = history(findings, detail.rows)
-    unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
-    notes = [f"Not judged: {'; '.join(unclear[:5])}."] if unclear else []
-    if len(found) == 1:
-        body = [described(found[0], findings, detail, cuts)] if detail.full else _bare(cuts, 1)
-        return [headline(found[0], findings), matrix, *notes, *body]
-    parts = [f"{len(found)} findings, the most severe first.", _contents(found, findings, detail, cuts), matrix, *notes]
-    for number, cause in enumerate(found[: detail.full], start=1):
-        parts += [f"#### {number}. {name_of(cause.series, findings)}", headline(cause, findings)]
-        parts.append(described(cause, findings, detail, cuts))
+def _findings(told: Sequence[str], found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
+    """The sentences, then what supports them."""
     if len(found) > detail.full:
-        parts += _bare(cuts, len(found) - detail.full)
+        cuts.note(f"all but the sentence of the last {plural(len(found) - detail.full, 'finding')}")
+    if len(found) == 1:
+        above = seen_in_matrix(findings)
+        return [told[0], *([described(found[0], findings, detail, cuts, seen_above=above)] if detail.full else [])]
+    lines = [f"{number}. {text}" for number, text in enumerate(told[: detail.rows], start=1)]
+    if len(found) > detail.rows:
+        cuts.note(f"the sentences of {len(found) - detail.rows} findings")
+    parts = [f"{len(found)} findings, the most severe first.\n\n" + "\n".join(lines)]
+    for number, cause in enumerate(found[: detail.full], start=1):
+        parts += [f"#### {number}. {name_of(cause.series, findings)}", told[number - 1]]
+        parts.append(described(cause, findings, detail, cuts, seen_above=False))
     return parts
 
 
-def _contents(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> str:
-    lines = [f"{number}. {headline(cause, findings)}" for number, cause in enumerate(found[: detail.rows], start=1)]
-    if len(found) > detail.rows:
-        cuts.note(f"the sentences of {len(found) - detail.rows} findings")
-    return "\n".join(lines)
+def _not_judged(findings: Findings) -> list[str]:
+    unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
+    return [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
 
 
-def _bare(cuts: Cuts, number: int) -> list[str]:
-    cuts.note(f"all but the sentence of the last {plural(number, 'finding')}")
-    return []
+def _versions(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
+    """Each environment once."""
+    versions: dict[str, str] = {}
+    for cause in found:
+        for build, text in environments(cause, findings, detail, cuts):
+            versions.setdefault(build, text)
+    return list(versions.values())

@@ -11,7 +11,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.syntax import code, prose, table
 from bisect_torch.report.seen import seen
 from bisect_torch.report.sentences import subject
-from bisect_torch.report.text import listed, plural
+from bisect_torch.report.text import listed
 
 _MOST_COLUMNS = 6
 _MOST_ROWS = 8
@@ -48,7 +48,8 @@ def history(findings: Findings, most: int) -> str:
     left = ""
     if len(groups) > _MOST_COLUMNS and telling:
         good = sum(len(group) for group in groups) - sum(len(group) for group in telling)
-        left = f"{plural(good, 'more instance')} ok wherever judged." if good else ""
+        are = "more instance is" if good == 1 else "more instances are"
+        left = f"{good} {are} ok wherever judged." if good else ""
         groups = telling
     lines = [_ranges(groups, findings, most) if len(groups) > _MOST_COLUMNS else _versions_down(groups, findings)]
     lines += [left] if left else []
@@ -80,7 +81,7 @@ def _always_ok(series: Series) -> bool:
 def name_of(series: Sequence[Series], findings: Findings) -> str:
     """What it is about: an instance as code, several as ``12 of 16 instances of bmm``."""
     if len(series) == 1:
-        device = f" on {prose(series[0].device)}" if len({each.device for each in findings.series}) > 1 else ""
+        device = f" on {prose(series[0].device)}" if findings.several_devices else ""
         return code(series[0].instance) + device
     return prose(subject(series, findings))
 
@@ -132,15 +133,21 @@ def _seen(series: Series, point: Point | None, findings: Findings) -> str:
 def _span(names: Sequence[str]) -> str:
     if len(names) < 3:
         return prose(", ".join(names))
-    return f"{prose(names[0])} … {prose(names[-1])} ({len(names)} versions)"
+    return f"{prose(names[0])}&nbsp;…&nbsp;{prose(names[-1])}"
 
 
 def _ranges(groups: Sequence[Sequence[Series]], findings: Findings, most: int) -> str:
-    rows = [[name_of(group, findings), _in_words(group[0])] for group in groups[:most]]
+    order = {_row(each): place for place, cause in enumerate(findings.causes) for each in cause.series}
+    ranked = sorted(groups, key=lambda group: order.get(_row(group[0]), len(order)))
+    rows = [[name_of(group, findings), _in_words(group[0])] for group in ranked[:most]]
     if len(groups) > most:
         rows.append([f"and {len(groups) - most} more", ""])
     names = prose(listed(list(findings.build_names), most=_MOST_NAMES))
     return f"{table(['case', 'torch'], rows)}\n\nRun on {names}."
+
+
+def _row(series: Series) -> tuple[str, str, str]:
+    return series.case_file, series.instance, series.device
 
 
 def _in_words(series: Series) -> str:

@@ -12,7 +12,6 @@ from bisect_torch.report.excerpt import Excerpt, excerpt
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.ends import End, ends_of, shown
 from bisect_torch.report.markdown.evidence import output_of, points, values
-from bisect_torch.report.markdown.history import seen_in_matrix
 from bisect_torch.report.markdown.reproduce import is_script, reproduce
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
@@ -20,11 +19,17 @@ from bisect_torch.report.markdown.versions import collected
 from bisect_torch.report.sentences import flaky_sentence
 from bisect_torch.report.text import listed, plural
 
+_MOST_ALIKE = 5
 
-def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -> str:
-    """Everything below the sentence that goes into "Describe the bug"."""
+
+def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, seen_above: bool) -> str:
+    """Everything below the sentence that goes into "Describe the bug".
+
+    Args:
+        seen_above: What was seen on each build stands in the matrix already.
+    """
     ends = ends_of(cause, findings)
-    parts = [*_changes(cause, findings, detail), *_alike(cause)]
+    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause)]
     end = shown(ends)
     if end is not None:
         numbers = values(end.seen)
@@ -57,7 +62,7 @@ def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -
     ]
 
 
-def _changes(cause: Cause, findings: Findings, detail: Detail) -> Iterator[str]:
+def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool) -> Iterator[str]:
     if len(cause.series) > 1:
         names = [each.instance for each in cause.series]
         more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
@@ -70,7 +75,7 @@ def _changes(cause: Cause, findings: Findings, detail: Detail) -> Iterator[str]:
     if cause.changes:
         yield "**Where it changed**"
     for change in cause.changes:
-        yield _list(points(change, findings, seen_above=seen_in_matrix(findings)), indent=len(cause.changes) > 1)
+        yield _list(points(change, findings, seen_above=seen_above), indent=len(cause.changes) > 1)
     if not cause.changes and not cause.flaky:
         fewest = min(point.processes for point in cause.judged)
         yield f"The same in at least {plural(fewest, 'process', 'processes')} on each build."
@@ -81,8 +86,9 @@ def _changes(cause: Cause, findings: Findings, detail: Detail) -> Iterator[str]:
 
 def _alike(cause: Cause) -> Iterator[str]:
     if cause.same_history and cause.changes:
-        names = listed([code(each.instance) for each in cause.same_history], most=6)
-        yield f"The same verdicts on every build, which need not be the same cause: {names}."
+        names = [code(each.instance) for each in cause.same_history[:_MOST_ALIKE]]
+        names += [f"{len(cause.same_history) - len(names)} more"] if len(cause.same_history) > len(names) else []
+        yield f"The same verdicts on every build, which need not be the same cause: {listed(names, most=len(names))}."
 
 
 def _code(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:

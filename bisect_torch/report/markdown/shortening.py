@@ -45,6 +45,11 @@ class Cuts:
     def note(self, what: str) -> None:
         self.words[what] = None
 
+    def told(self) -> list[str]:
+        """The paragraph that says so; none where nothing was left out."""
+        words = "; ".join(self.words)
+        return [f"*Left out to fit GitHub's limit: {words}. The results file has all of it.*"] if words else []
+
 
 def steps(findings: int) -> Iterator[Detail]:
     """From everything to least.
