@@ -21,8 +21,8 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.html import embedded, html
 from bisect_torch.report.html.columns import column
 from bisect_torch.report.html.long_texts import BUDGET, limit_for, shortened
-from bisect_torch.report.html.rerun import build_part, command_parts, instance_part
 from bisect_torch.report.marks import marks_of
+from bisect_torch.report.rerun import build_part, instance_part, run_part
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import clean_lines
 from bisect_torch.results import ResultsFile
@@ -210,7 +210,7 @@ def test_the_choice_of_an_instance_fits_it(instance: str) -> None:
 
 def test_the_command_of_a_cell_is_one_that_the_program_takes(real: Findings) -> None:
     (run,) = real.runs
-    head, tail = command_parts(real.observations[0], run).split("\n")
+    head, tail = run_part(real.observations[0], run).split("\n")
     line = f"{head} {build_part('2.7.0', BuildKind.RELEASE)} {instance_part('sign_nan')} --fresh -o again.parquet"
 
     args = _parsed(line)
@@ -223,17 +223,17 @@ def test_the_command_of_a_cell_is_one_that_the_program_takes(real: Findings) -> 
 
 
 def test_the_command_keeps_what_the_run_was_asked_for() -> None:
-    words = ["run", "a b.py", "--with", "scipy>=1", "--isolation", "process", "--from", "2.4.1", "-o", "x"]
-    run = {"arguments": words, "threads": 2, "seed": 3, "thorough": True, "timeout_s": 60}
+    words = ["run", "a b.py", "--with", "scipy>=1", "--isolation", "process", "--seed=3", "--thorough", "-o", "x"]
+    run = {"arguments": words, "threads": 2, "timeout_s": 60}
     made = histories.observation(
         histories.instance("f", file="a b.py"), "2.7.0", python="3.12.1", backend="cpu", device="cuda:1", seed=0
     )
 
-    head = command_parts(made, run).split("\n")[0]
+    head = run_part(made, run).split("\n")[0]
 
     assert shlex.split(head) == [
-        "bisect-torch", "run", "a b.py", "--with=scipy>=1", "--python=3.12", "--torch-backend=cpu", "--device=cuda:1",
-        "--threads=2", "--timeout=60", "--isolation=process", "--seed=3", "--thorough",
+        "bisect-torch", "run", "a b.py", "--python=3.12", "--torch-backend=cpu", "--device=cuda:1", "--threads=2",
+        "--timeout=60", "--with", "scipy>=1", "--isolation", "process", "--seed=3", "--thorough",
     ]  # fmt: skip
     assert _parsed(f"{head} {build_part('2.16.0.dev20261128', BuildKind.NIGHTLY)}").thorough
 
@@ -241,9 +241,20 @@ def test_the_command_keeps_what_the_run_was_asked_for() -> None:
 def test_a_command_and_a_test_suite_keep_their_own_words() -> None:
     made = histories.observation(histories.instance("python"), "2.7.0")
 
-    head, tail = command_parts(made, {"arguments": ["run", "--", "python", "a b.py"]}).split("\n")
+    head, tail = run_part(made, {"arguments": ["run", "--", "python", "a b.py"]}).split("\n")
 
     assert (head, tail) == ("bisect-torch run", "-- python 'a b.py'")
+
+
+def test_a_shipped_case_is_named_by_its_suite() -> None:
+    made = histories.observation(histories.instance("f", file="/somewhere/shipped/large_index_quick.py"), "2.7.0")
+
+    def line(*words: str) -> str:
+        return run_part(made, {"arguments": ["run", *words]}).split("\n")[0]
+
+    assert line("--from", "2.4.1") == "bisect-torch run --suite=default"
+    assert line("--suite", "decoding,large-index") == "bisect-torch run --suite=large-index"
+    assert line("cases/large_index_quick.py") == "bisect-torch run /somewhere/shipped/large_index_quick.py"
 
 
 def _parsed(line: str):  # type: ignore[no-untyped-def]

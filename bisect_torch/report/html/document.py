@@ -18,9 +18,9 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.heads import tags
 from bisect_torch.report.html.columns import column, rounded
 from bisect_torch.report.html.long_texts import limit_for, shortened
-from bisect_torch.report.html.rerun import build_part, command_parts, instance_part
 from bisect_torch.report.marks import ABSENT, DETAIL, FLAKY, LETTERS, NOT_RUN, OTHER_KIND, marks_of
 from bisect_torch.report.parameters import pairs
+from bisect_torch.report.rerun import build_part, instance_part, run_part
 from bisect_torch.report.sentences import Sentence
 from bisect_torch.report.text import clean, plural
 from bisect_torch.results.schema import COLUMNS
@@ -277,7 +277,7 @@ def _commands(observed: Iterable[Observation], runs: Mapping[str, Mapping[str, o
     for each in observed:
         key = (each.run_id, each.case_file, each.device, each.build_kind, each.python, each.backend, each.timeout_s)
         if key not in known:
-            known[key] = command_parts(each, runs.get(each.run_id, {}))
+            known[key] = run_part(each, runs.get(each.run_id, {}))
         yield known[key]
 
 

@@ -11,9 +11,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import bisect_command
 from bisect_torch.report.markdown.ends import End
 from bisect_torch.report.markdown.syntax import block_text, code, fence, prose
-
-_CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed")
-"""Options of the earlier line that decide what runs; each takes a value."""
+from bisect_torch.report.rerun import carried, split_words, words_of
 
 
 def reproduce(ends: Sequence[End], change: Sequence[Transition], findings: Findings) -> str:
@@ -39,8 +37,8 @@ def is_script(seen: Observation, source: str | None) -> bool:
 
 def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
     seen = ends[-1].seen
-    words = _words(_run(findings, seen))
-    own, tail = _split(words)
+    words = words_of(_run(findings, seen))
+    own, tail = split_words(words)
     plain = all(end.seen.backend in (None, "pypi") for end in ends)
     if plain and not tail and is_script(seen, findings.sources.get(seen.case_file_hash)):
         if seen.python:
@@ -64,7 +62,7 @@ def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
     threads = _run(findings, seen).get("threads")
     if threads:
         line += ["--threads", str(threads)]
-    yield shlex.join([*line, *_carried(own), *tail])
+    yield shlex.join([*line, *carried(own), *tail])
 
 
 def _install(end: End, findings: Findings) -> str:
@@ -83,28 +81,6 @@ def _file(seen: Observation) -> str:
 
 def _run(findings: Findings, seen: Observation) -> Mapping[str, object]:
     return next((run for run in reversed(findings.runs) if run.get("run_id") == seen.run_id), {})
-
-
-def _words(run: Mapping[str, object]) -> list[str]:
-    words = run.get("arguments")
-    return [str(word) for word in words] if isinstance(words, list) else []
-
-
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The tool's own words, and those of a command or of pytest with the sign before them."""
-    places = [words.index(sign) for sign in ("--", "--pytest") if sign in words]
-    place = min(places, default=len(words))
-    return words[:place], words[place:]
-
-
-def _carried(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    for place, word in enumerate(words):
-        if word in _CARRIED and place + 1 < len(words):
-            kept += [word, words[place + 1]]
-        elif ("=" in word and word.partition("=")[0] in _CARRIED) or word == "--thorough":
-            kept.append(word)
-    return kept
 
 
 def _git_bisect(transition: Transition, findings: Findings) -> str | None:
