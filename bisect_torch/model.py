@@ -116,6 +116,7 @@ class Build:
         python: The interpreter, for a local build only.
         yanked: Every file of it was withdrawn from the index: it takes part only when named.
         lock: The committed lock whose hashes are those of the index's files; None when it must be locked on the fly.
+        only_lock: ``lock`` is what its environment is made from, whatever the run's options say.
         variant: Other dependencies than those of its lock. Its name is then ``version+label``.
         own_python: The minor Python that its environment has, whatever the others have; None leaves it to the run.
         index: Which of PyTorch's own indexes has it, as a path below their base address: ``nightly/cpu``; None for the
@@ -137,6 +138,7 @@ class Build:
     index: str | None = None
     wheels: tuple[str, ...] = ()
     gone: bool = False
+    only_lock: bool = False
     variant: Variant | None = None
     own_python: str | None = None
 
@@ -252,7 +254,8 @@ class Case:
 
     Args:
         file: Where it stands.
-        name: The function's name; for a script, the file's stem; for a command, its first word's stem.
+        name: The function's name; for a script, the file's stem; for a command, the stem of the first script among its
+            words, the module after ``-m``, else the stem of its first word.
         line: Line of the definition, 1-based.
         devices: Device types on which it makes sense; empty for any.
         needs: Capabilities (``compile``) and requirements (``torch>=2.6``).

@@ -8,6 +8,8 @@ _LONGEST = 300
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
 _ABSOLUTE_PATH = re.compile(r"(?<![\w/#.])(?:~|\.{1,2})?/[^\s'\"`:,;()\[\]{}<>|#]+")
+# What stands for a folder in a stored message: with what follows, it is a path like any other.
+_FOLDER = re.compile(r"<(?:home|cwd|store|environment|project|cases)>(?:/[^\s'\"`:,;()\[\]{}<>|#]*)?")
 _SOURCE_PATH = re.compile(r"(?<![\w/.+~-])[\w.+-]+(?:/[\w.+-]+)+\.(?:py|pyx|c|cc|cpp|cu|cuh|h|hpp|so|mm|metal)\b")
 _NUMBER = re.compile(
     r"""(?<![\w#])[-+]?
@@ -38,6 +40,7 @@ def normalise(message: str) -> str:
 
 def _once(text: str) -> str:
     text = _ADDRESS.sub("0x#", text)
+    text = _FOLDER.sub("/#", text)
     text = _ABSOLUTE_PATH.sub("/#", text)
     text = _SOURCE_PATH.sub("/#", text)
     text = _PRODUCT_SHAPE.sub("#", text)

@@ -44,9 +44,8 @@ def step(question: Question, readings: Readings, *, present: Container[str] = ()
     older, newer = _judged_end(question, readings, low, high), _judged_end(question, readings, high, low)
     wanted = sorted({place for place, judged in filter(None, (older, newer)) if not judged})
     if wanted:
-        return Probe(
-            tuple(question.builds[place] for place in wanted), at_most=len(wanted) + _to_go(question, {}, (low, high))
-        )
+        left = len(wanted) + _to_go(question, readings, (low, high))
+        return Probe(tuple(question.builds[place] for place in wanted), at_most=left)
     if older is None or newer is None or older[0] == newer[0]:
         remark = Remark(RemarkKind.NOTHING_JUDGED, question.builds[low], question.builds[high])
         only = None if older is None else question.builds[older[0]]

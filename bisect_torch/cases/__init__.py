@@ -1,10 +1,10 @@
 """Find, read, expand and hash case files without importing torch."""
 
-from bisect_torch.cases.discovery import Discovered, discover, from_expansion
+from bisect_torch.cases.discovery import Discovered, called, discover, from_expansion, together
 from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
-from bisect_torch.cases.selecting import matching
+from bisect_torch.cases.selecting import chooser, matching
 from bisect_torch.cases.sources import sources
 from bisect_torch.cases.suites import SUITES
 
@@ -13,6 +13,8 @@ __all__ = [
     "SUITES",
     "Collection",
     "Discovered",
+    "called",
+    "chooser",
     "collection_of",
     "discover",
     "from_expansion",
@@ -20,5 +22,6 @@ __all__ = [
     "matching",
     "read_suite",
     "sources",
+    "together",
     "unmet",
 ]

@@ -199,8 +199,35 @@ def _read_command(command: Sequence[str]) -> Discovered:
         # A script among the words decides as much as the words: editing it must run the command again.
         local_modules={word: sha256(path) for word, path in small.items()},
     )
-    case = Case(file=file, name=Path(words[0]).stem or words[0], argv=tuple(words))
+    case = Case(file=file, name=_command_name(words), argv=tuple(words))
     return Discovered(file, (case,), (Instance(case),))
+
+
+def called(command: Discovered, name: str) -> Discovered:
+    """A command under the name that earlier results have for it: names were given otherwise once."""
+    (case,) = (replace(each, name=name) for each in command.cases)
+    return replace(command, cases=(case,), instances=(replace((command.instances or ())[0], case=case),))
+
+
+def together(commands: Sequence[Discovered]) -> Discovered:
+    """Several commands of one working directory as one: each instance has the words of its own."""
+    cases = tuple(case for one in commands for case in one.cases)
+    return replace(commands[0], cases=cases, instances=tuple(each for one in commands for each in one.instances or ()))
+
+
+def _command_name(words: Sequence[str]) -> str:
+    """The stem of the first script among the words, the module after ``-m``, else the stem of the first word.
+
+    ``python`` is what most commands begin with: it tells none from another.
+    """
+    for place, word in enumerate(words):
+        if Path(word).suffix in (".py", ".sh") and not word.startswith("-"):
+            return Path(word).stem
+        if word == "-m" and words[place + 1 :]:
+            return words[place + 1]
+        if word in ("-c", "--"):
+            break
+    return Path(words[0]).stem or words[0]
 
 
 def _with_run_options(one: Discovered, bad_if_output: str | None, timeout_s: float | None) -> Discovered:

@@ -21,13 +21,27 @@ def matching(instances: Iterable[Instance], expression: str) -> tuple[Instance, 
     Raises:
         UsageError: The expression cannot be understood.
     """
+    fits = chooser(expression)
+    return tuple(one for one in instances if fits(one.case.file.path.name, one.name))
+
+
+def chooser(expression: str) -> Callable[[str, str], bool]:
+    """Whether an instance, given as the name of its file and its own, fits the expression; see :func:`matching`.
+
+    Raises:
+        UsageError: The expression cannot be understood.
+    """
     if not expression.strip():
-        return tuple(instances)
-    try:
-        test = _Expression(expression).parse()
-        return tuple(one for one in instances if test(f"{one.case.file.path.name}::{one.name}".lower()))
-    except RecursionError:
-        raise UsageError(f"-k {expression[:40]!r}…: nested too deeply") from None
+        return lambda file, instance: True
+    test = _Expression(expression).parse()
+
+    def fits(file: str, instance: str) -> bool:
+        try:
+            return test(f"{file}::{instance}".lower())
+        except RecursionError:
+            raise UsageError(f"-k {expression[:40]!r}…: nested too deeply") from None
+
+    return fits
 
 
 class _Expression:

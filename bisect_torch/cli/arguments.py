@@ -16,6 +16,7 @@ LOCKS = ("release", "today")
 """Which dependencies an environment gets."""
 
 _DEVICE = re.compile(rf"(?:{'|'.join(DEVICE_KINDS)})(?::\d+)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BACKEND = re.compile(r"pypi|auto|cpu|xpu|cu\d{2,3}|rocm(?:\d+(?:\.\d+)*)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
@@ -63,6 +64,14 @@ def devices(text: str) -> tuple[str, ...]:
     return names
 
 
+def device_pair(text: str) -> tuple[str, str]:
+    """An argparse type: a device of one results file and the one of another that it is compared with."""
+    one, sign, other = (part.strip() for part in text.partition("="))
+    if not (one and sign and other):
+        raise argparse.ArgumentTypeError(f"{text!r} is not two devices such as cpu=cuda:0")
+    return one, other
+
+
 def locks(text: str) -> tuple[str, ...]:
     """An argparse type: ``release``, ``today`` or both, in this order."""
     words = comma_list(text)
@@ -77,6 +86,13 @@ def backend(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a backend; known are pypi, auto, cpu, xpu, and with its version cu128 or rocm6.4"
         )
+    return text
+
+
+def variable_name(text: str) -> str:
+    """An argparse type: the name of an environment variable."""
+    if not _VARIABLE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a variable; its value stays in the environment")
     return text
 
 

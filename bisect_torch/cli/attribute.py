@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bisect_torch.cli.options import add_store_option
+from bisect_torch.cli.options import add_pass_env_option, add_store_option
 from bisect_torch.errors import UsageError
+from bisect_torch.redaction import HIDDEN, STORE
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.interruption import Interruption
     from bisect_torch.model import Build, Series, Transition
+    from bisect_torch.redaction import Private
     from bisect_torch.results import ResultsFile
 
 _EXAMPLES = """\
@@ -26,7 +28,8 @@ examples:
   bisect-torch attribute results.parquet "bmm[dtype=bfloat16,batch=2]" --before 2.6.0 --after 2.7.0
   bisect-torch attribute results.parquet repro --before 2.7.0 --after 2.7.0+today   after run --locks release,today
 
-Everything else is as in the run that made the results: files, options, Python, indexes. Hybrids are environments like
+Everything else is as in the run that made the results: files, options, Python, indexes (only --pass-env is named
+anew). Hybrids are environments like
 others: they are kept in the store, their results in the results file, and `bisect-torch envs remove NAME` removes one.
 exit codes: 0 a cause was found, 2 usage, 3 it could not be separated or judged, 130 interrupted
 """
@@ -50,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--device", metavar="NAME", help="where the case ran on several")
     parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_pass_env_option(parser)
     add_store_option(parser)
 
 
@@ -68,7 +72,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.plain import PlainReport
 
     request, notes = build_attribution(args)
-    result = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
+    found = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
+    result = request.run.file.private.inside(found)
     if args.json:
         import json
 
@@ -97,6 +102,7 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
     series = transition.series
     before, after = transition.before.build, transition.after.build
     words, earlier, item = _earlier_run(file, series, before, after)
+    before, after = file.private.expand(before), file.private.expand(after)
     run = _request(args, earlier, item, (before, after))
     run = dataclasses.replace(
         run,
@@ -115,12 +121,13 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
 def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tuple[str, ...]]:
     from bisect_torch import analysis
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.cli.rows import is_named, unknown_case
 
     findings = judged_again(file, None)
     every = [*findings.series, *findings.twins]
-    rows = [each for each in every if args.device in (None, each.device) and _named(args.case, each)]
+    rows = [each for each in every if args.device in (None, each.device) and is_named(args.case, each)]
     if not rows:
-        raise _unknown(args, every)
+        raise unknown_case(args.case, args.results, every, args.device)
     found = [each for series in rows for each in analysis.transitions(series)]
     chosen = [
         each for each in found if args.before in (None, each.before.build) and args.after in (None, each.after.build)
@@ -151,23 +158,6 @@ def _ends(transition: Transition) -> str:
     return f"from {transition.before.build} to {transition.after.build}"
 
 
-def _named(name: str, series: Series) -> bool:
-    case, path = series.instance.partition("[")[0], Path(series.case_file)
-    return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
-
-
-def _unknown(args: argparse.Namespace, series: Sequence[Series]) -> UsageError:
-    import difflib
-
-    names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
-    near = difflib.get_close_matches(args.case, names, n=1, cutoff=0.5)
-    known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    where = f" on {args.device}" if args.device else ""
-    return UsageError(
-        f"{args.results} holds no case {args.case!r}{where}", hint=f"did you mean {near[0]}?" if near else known
-    )
-
-
 # --- how it was run
 
 
@@ -187,7 +177,7 @@ def _earlier_run(
     }
     newest: UsageError | None = None
     for run in sorted(file.runs, key=lambda run: _covers(run, before, after)):
-        words = _words(run)
+        words = _words(run, file.private)
         options = _options(words) if hashes & set(_list(run.get("case_files"))) else None
         if options is None:
             continue
@@ -198,9 +188,16 @@ def _earlier_run(
             continue
         item = next((item for item in items if item.file.sha256 in hashes), None)
         if item is not None:
-            return words, options, item
+            return words, options, _called(item, series.instance)
     hint = newest.message if newest else "run it again with `bisect-torch run`, from the folder where it was run"
     raise UsageError(f"{series.case_file} is not found here as it was when it ran", hint=hint)
+
+
+def _called(item: Discovered, name: str) -> Discovered:
+    from bisect_torch import cases
+    from bisect_torch.model import CaseKind
+
+    return cases.called(item, name) if item.file.kind is CaseKind.COMMAND else item
 
 
 def _covers(run: Mapping[str, object], before: str, after: str) -> tuple[bool, str]:
@@ -210,8 +207,19 @@ def _covers(run: Mapping[str, object], before: str, after: str) -> tuple[bool, s
     return not (before in names and after in names), "".join(chr(0x10FFFF - ord(letter)) for letter in started)
 
 
-def _words(run: Mapping[str, object]) -> tuple[str, ...]:
-    return tuple(str(word) for word in _list(run.get("arguments")))
+def _words(run: Mapping[str, object], private: Private) -> tuple[str, ...]:
+    """The words of an earlier command line, with this machine's folders where theirs were.
+
+    Raises:
+        UsageError: It had credentials, which are not kept.
+    """
+    words = tuple(private.expand(str(word)) for word in _list(run.get("arguments")))
+    if any(HIDDEN in word for word in words):
+        raise UsageError(
+            "the earlier command line held credentials, which results do not keep",
+            hint="run it again with the address in UV_DEFAULT_INDEX or uv.toml instead of on the command line",
+        )
+    return words
 
 
 def _list(value: Any) -> list[Any]:
@@ -254,7 +262,10 @@ def _request(
     from bisect_torch.results.recalled import recalled_environments
 
     options = argparse.Namespace(**vars(earlier))
+    if args.store is None and STORE in str(earlier.store):
+        raise UsageError("results do not keep where the store of the earlier run lies", hint="name it with --store")
     options.store = args.store or earlier.store
+    options.pass_env = args.pass_env  # a file never decides which secrets a case sees
     options.output, options.quiet, options.json = args.results, args.quiet, args.json
     options.first = options.last = options.select = None
     options.exclude, options.minor_only, options.fresh, options.repeat = [], False, False, 1

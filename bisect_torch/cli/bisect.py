@@ -5,32 +5,24 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import positive, probability
+from bisect_torch.cli.bisect_words import build_bisection
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_narrowing_arguments, add_source_argument
 from bisect_torch.cli.run import (
     add_pytest_argument,
     add_running_arguments,
-    build_request,
     continue_with,
-    discover,
     known_releases,
     origins_of,
 )
-from bisect_torch.errors import UsageError
 
 if TYPE_CHECKING:
-    from bisect_torch.analysis.question import Question
-    from bisect_torch.cases import Discovered
-    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult, Scope
+    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
     from bisect_torch.interruption import Interruption
-    from bisect_torch.model import Build
-    from bisect_torch.releases.nightly_words import NightlyWord
-    from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
 
 _EXAMPLES = """\
@@ -154,7 +146,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.bisection import BisectionReport
 
     request = build_bisection(args)
-    lines = _plan_lines(request)
+    lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
@@ -162,170 +154,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     result = Bisection(request, observe, interruption).execute()
-    _print(result, findings_of(request, result), as_json=args.json)
+    _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
     return result.exit_code
-
-
-# --- what is asked
-
-
-def build_bisection(args: argparse.Namespace) -> BisectRequest:
-    """Everything that can be refused is refused here, before anything is downloaded.
-
-    Raises:
-        BisectTorchError: A file, a case, an end of the range or an option cannot be used.
-    """
-    from bisect_torch.engine.bisect_request import BisectRequest
-
-    only = _take_case(args)
-    discovered = discover(args)
-    _refuse_unknown_case(discovered, only)
-    run = build_request(args, choice=_choice(args), discovered=discovered, scope=lambda builds: _scope(args, builds))
-    return BisectRequest(
-        run=run,
-        question=_question(args, run.builds),
-        only=only,
-        confidence=args.confidence,
-        flaky=args.flaky,
-        flaky_budget_s=args.flaky_budget,
-        ahead=args.speculate,
-        judge_absent=args.absent == "judge",
-        finer=args.nightly is not None,
-    )
-
-
-def _scope(args: argparse.Namespace, builds: tuple[Build, ...]) -> Scope:
-    """The builds from end to end, and those that are judged first, should the ends be as they are said to be."""
-    from bisect_torch.analysis.question import Probe
-    from bisect_torch.analysis.search import ahead, most_probes, step
-    from bisect_torch.engine.bisect_request import Scope
-
-    good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
-    if good is not None and good == bad:
-        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
-    if good is not None and bad is not None:
-        names = [build.name for build in builds]
-        first, last = sorted((names.index(good), names.index(bad)))
-        builds = builds[first : last + 1]
-    question = _question(args, builds)
-    begin = step(question, {})
-    assert isinstance(begin, Probe), "nothing is known yet"
-    first_ones = frozenset((*begin.builds, *ahead(question, {}, begin, 1)))
-    return Scope(builds, first_ones, most_probes(question))
-
-
-def _question(args: argparse.Namespace, builds: Sequence[Build]) -> Question:
-    from bisect_torch.analysis.question import Question
-    from bisect_torch.model import BuildKind
-
-    good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
-    nightly = (build.name for build in builds if args.nightly is not None and build.kind is BuildKind.NIGHTLY)
-    return Question(
-        tuple(build.name for build in builds), good=good, bad=bad, find_fix=args.find_fix, fine=frozenset(nightly)
-    )
-
-
-def _take_case(args: argparse.Namespace) -> str | None:
-    """Make of CASE what ``run`` understands. Gives the name after ``::``."""
-    words = args.command_words or []
-    suite = args.pytest_words is not None
-    if args.case is None and not words and not suite and _is_no_day(args.nightly):
-        args.case, args.nightly = args.nightly, "latest"  # `--nightly repro.py`: no day, but what is searched for
-    if (args.case is not None) + bool(words) + suite > 1:
-        raise UsageError("bisect takes one of these: a case, a command after --, a suite after --pytest")
-    if args.case is None and not words and not suite:
-        raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
-    path, found, name = (args.case or "").partition("::")
-    if found and not name:
-        raise UsageError(f"{args.case}: no case is named after ::")
-    args.files = [Path(path)] if args.case is not None else []
-    args.suite, args.repeat = (), 1
-    return name or None
-
-
-def _is_no_day(text: str | None) -> bool:
-    from bisect_torch.releases.nightly_words import named_word
-
-    return text is not None and text != "latest" and named_word(text) is None
-
-
-def _refuse_unknown_case(discovered: Sequence[Discovered], only: str | None) -> None:
-    if only is None or any(item.instances is None for item in discovered):
-        return
-    instances = [instance for item in discovered for instance in item.instances or ()]
-    names = list(dict.fromkeys(name for each in instances for name in (each.case.name, each.name)))
-    if only not in names:
-        import difflib
-
-        near = difflib.get_close_matches(only, names, n=1, cutoff=0.5)
-        known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-        raise UsageError(f"there is no case {only!r}", hint=f"did you mean {near[0]}?" if near else known)
-
-
-def _choice(args: argparse.Namespace) -> Selection:
-    """The builds that the search may judge, as far as the options tell."""
-    from packaging.version import InvalidVersion, Version
-
-    from bisect_torch.releases.selection import Selection, is_path
-
-    ends = [end for end in (args.good, args.bad) if end is not None]
-    if not ends:
-        raise UsageError("the search needs an end: --good, --bad or both", hint="--good 2.6.0 --bad 2.9.0")
-    first, last = args.first, args.last
-    nightly = _nightly(args)
-    if len(ends) == 2 and (first or last):
-        raise UsageError("--from and --to say how far to go from one end; here both are named")
-    released = [end for end in ends if not is_path(end)]
-    if len(ends) == 1:
-        newer = (args.good is None) == args.find_fix
-        if released:
-            first, last = (ends[0], last or _newest_of(nightly)) if newer else (first, ends[0])
-    elif len(released) == 2:
-        try:
-            first, last = sorted(released, key=Version)
-        except InvalidVersion:
-            first, last = released  # a nightly, put in order once it is found; else refused by name
-    exclude = tuple(dict.fromkeys(name for names in args.exclude for name in names))
-    return Selection(
-        first=first,
-        last=last,
-        versions=tuple(ends),
-        exclude=exclude,
-        minor_only=args.minor_only,
-        inside=nightly,
-        either_way=True,
-    )
-
-
-def _nightly(args: argparse.Namespace) -> NightlyWord | None:
-    from bisect_torch.releases.nightly_words import NIGHTLY, nightly_word
-
-    word = None if args.nightly is None else nightly_word(args.nightly)
-    if word is not None and word.channel != NIGHTLY:
-        raise UsageError(
-            f"--nightly {args.nightly}: no nightly build", hint="a release candidate lies in no gap between releases"
-        )
-    return word
-
-
-def _newest_of(word: NightlyWord | None) -> str | None:
-    """How the newest nightly build that may take part is named; None where none may."""
-    if word is None:
-        return None
-    last = word.last or (None if word.span else word.first)
-    return "nightly" if last is None else last.isoformat()
-
-
-def _find(end: str, builds: Sequence[Build]) -> str:
-    from bisect_torch.releases.selection import named_among
-
-    build = named_among(end, builds)
-    if build is not None:
-        return build.name
-    raise UsageError(f"{end} is an end of the range, and does not take part", hint="--exclude names it")
-
-
-# --- what is said
 
 
 def _plan_lines(request: BisectRequest) -> list[str]:
@@ -362,7 +192,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         )
         for row in result.rows
     )
-    return Findings(
+    found = Findings(
         builds=tuple(build for build in result.builds if build.name in names),
         environments=result.environments,
         series=series,
@@ -379,6 +209,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         locks=request.run.file.locks,
         sources=request.run.file.sources,
     )
+    return request.run.file.private.inside(found)
 
 
 def _shown(result: BisectResult) -> tuple[str, ...]:

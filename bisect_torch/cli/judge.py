@@ -75,7 +75,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     notes = results.problems
     if tolerances is not None:
         notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
-    return Findings(
+    found = Findings(
         builds=builds,
         environments=environments,
         series=series,
@@ -89,6 +89,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         locks=results.locks,
         sources=results.sources,
     )
+    return results.private.inside(found)
 
 
 def _tolerances(args: argparse.Namespace) -> Tolerances | None:

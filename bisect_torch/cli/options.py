@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.arguments import locks
+from bisect_torch.cli.arguments import locks, variable_name
 from bisect_torch.cli.releases import add_index_arguments, index_options
 from bisect_torch.errors import UsageError
 
@@ -53,6 +53,19 @@ def add_environment_options(parser: argparse.ArgumentParser) -> None:
     add_store_option(group)
 
 
+def add_pass_env_option(parser: argparse._ActionsContainer) -> None:
+    """Declare ``--pass-env``, which :func:`environment_options` reads."""
+    parser.add_argument(
+        "--pass-env",
+        action="append",
+        default=[],
+        type=variable_name,
+        metavar="NAME",
+        help="let cells see this variable: what holds a secret (*_TOKEN, *_KEY, AWS_*, a password in an address) is "
+        "kept from them otherwise",
+    )
+
+
 def add_store_option(parser: argparse._ActionsContainer) -> None:
     """Declare ``--store``."""
     parser.add_argument(
@@ -93,6 +106,7 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
     if note:
         print(f"note: {note}", file=sys.stderr)
     return EnvironmentOptions(
+        pass_env=tuple(dict.fromkeys(vars(args).get("pass_env") or ())),
         store=Store.open(args.store),
         python=_python(args.python),
         backend=backend,

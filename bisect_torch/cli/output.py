@@ -20,9 +20,12 @@ def printable(text: str) -> str:
 
 def print_error(message: str, hint: str | None = None) -> None:
     """Write ``error: …`` and, where there is one, ``hint: …``. A closed stderr is no error."""
-    lines = [f"error: {printable(message)}"]
+    from bisect_torch.redaction import this_machine
+
+    hide = this_machine().hide_secrets  # an address or a command line may hold a password
+    lines = [f"error: {printable(hide(message))}"]
     if hint:
-        lines.append(f"hint: {printable(hint)}")
+        lines.append(f"hint: {printable(hide(hint))}")
     try:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         text = "\n".join(lines) + "\n"

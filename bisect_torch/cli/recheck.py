@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import positive, size
-from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.options import add_environment_options, add_pass_env_option
 from bisect_torch.cli.releases import add_selection_arguments
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
     group.add_argument("--timeout", type=positive(float), metavar="SECONDS", help="for one cell (default: as then)")
     group.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
+    add_pass_env_option(group)
     results = parser.add_argument_group("results")
     results.add_argument(
         "-o", "--output", type=Path, default=Path("recheck.parquet"), metavar="FILE", help="default %(default)s"
@@ -107,6 +108,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         print("nothing is bad at the newest build of these results", file=sys.stderr)
         return 0
     _take_over(args, earlier.conditions)
+    if left := sorted(set(earlier.conditions.pass_env) - set(args.pass_env)):
+        print(f"note: the earlier cells saw {', '.join(left)}; --pass-env lets these see it too", file=sys.stderr)
     _choose_build(args)
     request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
     with open_report(quiet=args.quiet) as observe:
@@ -127,6 +130,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         notes=(*plan.notes, *request.plan.notes),
         machine=(host.machine_class(), host.cpu_name()),
     )
+    found = request.file.private.inside(found)
     _print(found, args)
     if args.state is not None and not found.interrupted:
         write_said(args.state, rows, said)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
-from bisect_torch.cli.options import add_environment_options, implied_extras
+from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
 from bisect_torch.cli.words import before_dashes, before_pytest
 
@@ -104,7 +104,12 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         running.add_argument(
             "--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)"
         )
-    running.add_argument("--jobs", type=positive(int), metavar="N", help="cells at once (default: one a core)")
+    running.add_argument(
+        "--jobs",
+        type=positive(int),
+        metavar="N",
+        help="cells at once (default: one a core, and one more for each accelerator)",
+    )
     running.add_argument(
         "--timeout",
         type=positive(float),
@@ -113,7 +118,11 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         help="for one cell, without loading torch and its compiler (default %(default)g)",
     )
     running.add_argument(
-        "--device", type=devices, default=("cpu",), metavar="LIST", help="such as cpu,cuda:0 (default cpu)"
+        "--device",
+        type=devices,
+        default=("cpu",),
+        metavar="LIST",
+        help="such as cpu,cuda:0 (default cpu); one cell at a time on each accelerator",
     )
     running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
     running.add_argument(
@@ -131,6 +140,7 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
             metavar="SIZE",
             help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
         )
+    add_pass_env_option(running)
 
 
 def add_pytest_argument(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +169,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.report.terminal import open_report
 
     request = build_request(args, in_groups=True)
-    plan_lines = _plan_lines(request)
+    plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
         return 0
@@ -207,7 +217,8 @@ def build_request(
     from bisect_torch.engine import host
     from bisect_torch.engine.executor import default_jobs
     from bisect_torch.engine.request import RunRequest
-    from bisect_torch.model import Isolation
+    from bisect_torch.model import CaseKind, Isolation
+    from bisect_torch.redaction import private_of, this_machine
     from bisect_torch.releases.choosing import choose_builds
     from bisect_torch.releases.commits import check_source
     from bisect_torch.results import ResultsFile
@@ -216,8 +227,14 @@ def build_request(
     source = None if named is None else check_source(named)
     discovered = discover(args) if discovered is None else discovered
     _refuse_empty_choice(discovered, args.select)
-    file = ResultsFile.open(args.output)
     options = environment_options(args, both_locks=choice is None)
+    private = private_of(
+        this_machine(),
+        store=options.store.root,
+        projects=options.editable,
+        case_files=[item.file.path for item in discovered if item.file.kind is not CaseKind.COMMAND],
+    )
+    file = ResultsFile.open(args.output, private=private)
     minor = python_minor(options)
     projects = tuple(environments.project_at(folder) for folder in options.editable)
     builds = choose_builds(
@@ -251,7 +268,7 @@ def build_request(
         working_directory=Path.cwd(),
         devices=args.device,
         select=args.select,
-        jobs=args.jobs or default_jobs(),
+        jobs=args.jobs or default_jobs(args.device),
         timeout_s=args.timeout,
         repeats=args.repeat,
         isolation=Isolation(args.isolation) if args.isolation else None,
@@ -348,7 +365,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     from bisect_torch.report.findings import Findings
 
-    return Findings(
+    found = Findings(
         builds=result.builds,
         environments=result.environments,
         series=result.series,
@@ -366,6 +383,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         locks=request.file.locks,
         sources=request.file.sources,
     )
+    return request.file.private.inside(found)
 
 
 def origins_of(builds: Sequence[Build], made: Mapping[str, Environment], source: Path | None) -> Mapping[str, Origin]:
@@ -397,11 +415,9 @@ def continue_with(words: Sequence[str]) -> str:
 def print_findings(findings: Findings, *, as_json: bool) -> None:
     """Matrix, sentences and counts on stdout."""
     if as_json:
-        import json
+        from bisect_torch.report.data import json_text
 
-        from bisect_torch.report.data import as_data
-
-        sys.stdout.write(json.dumps(as_data(findings), indent=1) + "\n")
+        sys.stdout.write(json_text(findings))
         return
     from bisect_torch.report.summary import summary
     from bisect_torch.report.terminal import print_lines, width_for
@@ -462,4 +478,4 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
         "notes": list(plan.notes),
         "hints": list(plan.hints),
     }
-    sys.stdout.write(json.dumps(described, indent=1) + "\n")
+    sys.stdout.write(json.dumps(request.file.private.value(described), indent=1) + "\n")

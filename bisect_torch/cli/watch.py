@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import devices, positive, size
-from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.options import add_environment_options, add_pass_env_option
 from bisect_torch.cli.releases import add_selection_arguments
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     running.add_argument("--threads", type=positive(int), metavar="N", help="that torch uses (default: its own choice)")
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script that means wrong")
+    add_pass_env_option(running)
     running.add_argument(
         "--memory",
         type=size,

@@ -167,17 +167,19 @@ class Attributing:
             known = {name: version for name, version in others.items() if version is not None and name != PYTHON}
             held.update(environments.bound_to(environment.root, "torch", minor, known))
         free = [each.name for each in changes if each.name not in held]
-        if free and not self._resolves(Hybrid(side, tuple(free))):
-            held.update({name: NOT_RESOLVED for name in free if not self._resolves(Hybrid(side, (name,)))})
+        if free and self._why_not(Hybrid(side, tuple(free))):
+            held.update({name: why for name in free if (why := self._why_not(Hybrid(side, (name,))))})
         return [
             dataclasses.replace(each, held={**each.held, side: held[each.name]}) if each.name in held else each
             for each in changes
         ]
 
-    def _resolves(self, hybrid: Hybrid) -> bool:
-        """Whether uv finds a set of versions; nothing is installed."""
+    def _why_not(self, hybrid: Hybrid) -> str:
+        """Why uv finds no set of versions; empty where it finds one. Nothing is installed."""
         plan = environments.plan_environments([self._build(hybrid)], self._request.run.environment_options)
-        return not plan.environments[0].reason
+        reason = plan.environments[0].reason
+        # What uv says of packages names all that were fixed; that torch has no wheel for a Python is short and enough.
+        return NOT_RESOLVED if reason and hybrid.swapped != (PYTHON,) else reason
 
     # --- hybrids
 

@@ -14,6 +14,7 @@ from bisect_torch.analysis.rechecking import is_bad, newest_judged
 from bisect_torch.cases.locating import Located, Remembered, locate
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, Environment, Observation, Point
+from bisect_torch.redaction import Private
 from bisect_torch.results import ResultsFile
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
 
@@ -27,6 +28,7 @@ class Conditions:
     Args:
         backend: None where all ran in local interpreters.
         python: Minor version.
+        pass_env: Secrets that the cells saw, by name. They are not taken over: a file never decides what a case sees.
     """
 
     devices: tuple[str, ...] = ("cpu",)
@@ -41,6 +43,7 @@ class Conditions:
     bad_if_output: str | None = None
     backend: str | None = None
     python: str | None = None
+    pass_env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Earlier:
 
     Args:
         points: Row to its newest judged point, rows in the order of the results.
-        files: Case file as the results name it, to where it is now.
+        files: Row to where its case file is now.
         never_judged: Rows without any.
         notes: What the user should know.
     """
@@ -58,7 +61,7 @@ class Earlier:
     environments: Mapping[str, Environment]
     points: Mapping[Row, Point]
     observations: Mapping[Row, tuple[Observation, ...]]
-    files: Mapping[str, Located]
+    files: Mapping[Row, Located]
     conditions: Conditions
     never_judged: tuple[Row, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -93,10 +96,12 @@ def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
         else:
             points[row] = point
     seen = _at(points, analysis.counted(observations))
-    conditions, notes = _conditions(results.runs, [each for group in seen.values() for each in group])
+    own = [each for group in seen.values() for each in group]
+    conditions, notes = _conditions(results.runs, own, results.private)
     folders = tuple(dict.fromkeys([Path.cwd(), results.path.absolute().parent]))
-    remembered = _remembered(seen, results.runs)
-    files = {name: locate(one, named=named, folders=folders) for name, one in remembered.items()}
+    remembered = _remembered(seen, results.runs, results.private)
+    located = {each: locate(one, named=named, folders=folders) for each, one in remembered.items()}
+    files = {row: located[_source(row, group)] for row, group in seen.items()}
     return Earlier(builds, environments, points, seen, files, conditions, tuple(never), (*results.problems, *notes))
 
 
@@ -109,40 +114,54 @@ def _at(points: Mapping[Row, Point], observations: Iterable[Observation]) -> dic
     return {row: tuple(group) for row, group in found.items()}
 
 
+_Source = tuple[str, str]
+
+
+def _source(row: Row, group: Sequence[Observation]) -> _Source:
+    """The same for all rows of a case file; commands of one folder have its name, and a hash each."""
+    return row[0], group[-1].case_file_hash if row[0] == "." else ""
+
+
 def _remembered(
-    seen: Mapping[Row, Sequence[Observation]], runs: Iterable[Mapping[str, object]]
-) -> dict[str, Remembered]:
-    lines = {str(run["run_id"]): _words(run) for run in runs}
-    by_file: dict[str, list[Observation]] = {}
-    for (file, _, _), group in seen.items():
-        by_file.setdefault(file, []).extend(group)
+    seen: Mapping[Row, Sequence[Observation]], runs: Iterable[Mapping[str, object]], private: Private
+) -> dict[_Source, Remembered]:
+    lines = {str(run["run_id"]): _words(run, private) for run in runs}
+    by_source: dict[_Source, list[Observation]] = {}
+    for row, group in seen.items():
+        by_source.setdefault(_source(row, group), []).extend(group)
     found = {}
-    for file, group in by_file.items():
+    for source, group in by_source.items():
         used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
+        words = [private.expand(source[0]), *(word for line, _ in used for word in line)]
         modules: dict[str, str] = {}
         for each in group:
             # A store below the case's folder makes the tool's own modules look like neighbours.
             own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
             modules.update(own)
-        found[file] = Remembered(
-            name=file,
+        found[source] = Remembered(
+            name=source[0],
             sha256=group[-1].case_file_hash,
             modules=modules,
-            words=tuple(dict.fromkeys(word for line, _ in used for word in line if not word.startswith("-"))),
+            words=tuple(dict.fromkeys(word for word in words if not word.startswith("-"))),
             commands=tuple(dict.fromkeys(command for _, command in used if command)),
         )
     return found
 
 
-def _words(run: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of a command line before and after ``--``."""
-    words = [str(word) for word in run.get("arguments") or ()]
+def command_lines(runs: Iterable[Mapping[str, Any]], private: Private) -> tuple[tuple[str, ...], ...]:
+    """The words after ``--`` of these runs."""
+    return tuple(dict.fromkeys(words for run in runs if (words := _words(run, private)[1])))
+
+
+def _words(run: Mapping[str, Any], private: Private) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of a command line before and after ``--``, with this machine's folders where theirs were."""
+    words = [private.expand(str(word)) for word in run.get("arguments") or ()]
     place = words.index("--") if "--" in words else len(words)
     return tuple(words[:place]), tuple(words[place + 1 :])
 
 
 def _conditions(
-    runs: Iterable[Mapping[str, Any]], observations: Sequence[Observation]
+    runs: Iterable[Mapping[str, Any]], observations: Sequence[Observation], private: Private
 ) -> tuple[Conditions, tuple[str, ...]]:
     """Those of the newest run that saw one of these cells; a note where others ran otherwise."""
     used = {each.run_id for each in observations}
@@ -151,7 +170,7 @@ def _conditions(
     backends = [each.backend for each in observations if each.backend not in (None, "local")]
     pythons = [each.python for each in observations if each.python]
     python = ".".join(pythons[-1].split(".")[:2]) if pythons else None
-    found = [_of_run(run) for run in taking_part] or [Conditions()]
+    found = [conditions_of(run, private) for run in taking_part] or [Conditions()]
     newest = found[-1]
     notes: tuple[str, ...] = ()
     if any(each != newest for each in found):
@@ -162,14 +181,15 @@ def _conditions(
     return conditions, notes
 
 
-def _of_run(run: Mapping[str, Any]) -> Conditions:
+def conditions_of(run: Mapping[str, Any], private: Private) -> Conditions:
+    """How a run ran its cells, as its manifest tells."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--with", dest="extras", action="append", default=[])
     parser.add_argument("--with-editable", dest="editable", action="append", default=[], type=Path)
     parser.add_argument("--locks", default="release")
     parser.add_argument("--isolation")
     parser.add_argument("--bad-if-output")
-    line, _ = parser.parse_known_args(list(_words(run)[0]))
+    line, _ = parser.parse_known_args(list(_words(run, private)[0]))
     return Conditions(
         timeout_s=float(run.get("timeout_s") or Conditions.timeout_s),
         threads=run.get("threads"),
@@ -180,4 +200,5 @@ def _of_run(run: Mapping[str, Any]) -> Conditions:
         locks=line.locks,
         isolation=line.isolation,
         bad_if_output=line.bad_if_output,
+        pass_env=tuple(str(name) for name in run.get("pass_env") or ()),
     )

@@ -6,17 +6,17 @@ import contextlib
 import dataclasses
 import json
 import os
-import queue
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.engine.events import Loading, Note
-from bisect_torch.engine.plan import CellRun, Task, needs_compile, time_limit_s
+from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile, time_limit_s
 from bisect_torch.engine.sessions import run_tests
+from bisect_torch.engine.waiting import Waiting
 from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
@@ -115,17 +115,16 @@ class LocalExecutor:
         self._conditions = conditions
         self._deliver = deliver
         self._memory = MemoryBudget(conditions.memory_bytes)
-        self._waiting: queue.Queue[Task | tuple[CaseFile, Environment, tuple[str, ...]] | None] = queue.Queue()
+        self._waiting: Waiting[Task | tuple[CaseFile, Environment, tuple[str, ...]]] = Waiting()
         self._workers: set[WorkerProcess] = set()
         self._lock = threading.Lock()
-        self._accelerators: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._stopped = threading.Event()
         self._slots = [threading.Thread(target=self._slot, name=f"slot-{n}", daemon=True) for n in range(jobs)]
         for slot in self._slots:
             slot.start()
 
     def submit(self, task: Task) -> None:
-        self._waiting.put(task)
+        self._waiting.put(task, task.accelerator)
 
     def expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...] = ()) -> None:
         """Have a worker of ``environment`` read the instances of a case file that needs torch to be expanded.
@@ -137,8 +136,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End the slots once what was submitted is done."""
-        for _ in self._slots:
-            self._waiting.put(None)
+        self._waiting.close()
         for slot in self._slots:
             slot.join()
 
@@ -150,27 +148,26 @@ class LocalExecutor:
         # All at once: each may take its time.
         for worker in workers:
             threading.Thread(target=worker.kill, daemon=True).start()
-        for _ in self._slots:
-            self._waiting.put(None)
+        self._waiting.close(discard=True)
         deadline = time.monotonic() + grace_s
         for slot in self._slots:
             slot.join(timeout=max(0.0, deadline - time.monotonic()))
 
     def _slot(self) -> None:
         while True:
-            work = self._waiting.get()
-            if work is None:
-                return
-            if self._stopped.is_set():
-                continue
-            try:
-                if isinstance(work, Task):
-                    self._run_task(work)
-                else:
-                    self._expand(*work)
-            except BaseException as error:  # noqa: BLE001
-                # Not handled here but handed over: an exception must not vanish with this thread.
-                self._deliver(SlotFailed(error))
+            with self._waiting.take() as work:
+                if work is None:
+                    return
+                if self._stopped.is_set():
+                    continue
+                try:
+                    if isinstance(work, Task):
+                        self._run_task(work)
+                    else:
+                        self._expand(*work)
+                except BaseException as error:  # noqa: BLE001
+                    # Not handled here but handed over: an exception must not vanish with this thread.
+                    self._deliver(SlotFailed(error))
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
@@ -244,16 +241,15 @@ class LocalExecutor:
             for run in task.runs:
                 self._deliver(CellDone(task, run, refusal))
             return
-        with self._device(task.runs[0].device):
-            run_tests(
-                task.runs,
-                start=lambda: self._worker(environment, "none"),
-                request=self._session_request,
-                began=lambda run: self._deliver(CellBegan(run)),
-                ended=lambda run, facts: self._deliver(CellDone(task, run, self._blame(environment, facts))),
-                note=lambda text: self._deliver(Note(text, environment.build)),
-                stopped=self._stopped.is_set,
-            )
+        run_tests(
+            task.runs,
+            start=lambda: self._worker(environment, "none"),
+            request=self._session_request,
+            began=lambda run: self._deliver(CellBegan(run)),
+            ended=lambda run, facts: self._deliver(CellDone(task, run, self._blame(environment, facts))),
+            note=lambda text: self._deliver(Note(text, environment.build)),
+            stopped=self._stopped.is_set,
+        )
 
     def _session_request(self, runs: Sequence[CellRun]) -> CellRequest:
         """For all of them at once: what the request for one says holds for each."""
@@ -287,18 +283,11 @@ class LocalExecutor:
                     with self._loading(task.environment, "loading the compiler stack"):
                         worker.prepare("compile")
                     compiled = True
-                with self._device(run.device), self._memory.reserve(_host_bytes(run)):
+                with self._memory.reserve(_host_bytes(run)):
                     self._deliver(CellBegan(run))
                     facts = self._blame(task.environment, worker.run(self._request(run)))
             lost = facts["outcome"] == Outcome.LOST.value
             self._finish(task, remaining, facts)
-
-    def _device(self, device: str) -> contextlib.AbstractContextManager[object]:
-        """One cell at a time on an accelerator: two would share its memory and disturb each other's times."""
-        if device == "cpu":
-            return contextlib.nullcontext()
-        with self._lock:
-            return self._accelerators[device]
 
     def _finish(self, task: Task, remaining: deque[CellRun], facts: Facts) -> None:
         run = remaining.popleft()
@@ -327,9 +316,8 @@ def refusal(run: CellRun, capability: Callable[[str], str | None]) -> Facts | No
     Args:
         capability: A capability's name to the reason why it does not work there.
     """
-    device = run.device.partition(":")[0]
     needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
-    for name in ([] if device == "cpu" else [device]) + needed:
+    for name in ([] if accelerator(run.device) is None else [run.device.partition(":")[0]]) + needed:
         reason = capability(name)
         if reason is not None:
             return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
@@ -374,6 +362,7 @@ def _host_bytes(run: CellRun) -> int:
     return run.instance.limits_on(run.device).memory.get("cpu", 0)
 
 
-def default_jobs() -> int:
-    """One slot a core."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def default_jobs(devices: Iterable[str]) -> int:
+    """One slot a core, and one for each accelerator: what runs there leaves its core free most of the time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + len({accelerator(device) for device in devices} - {None})

@@ -56,6 +56,10 @@ class Ledger:
         self._present = {planned.build.name: planned.present for planned in request.plan.environments}
         self._whole: dict[str, bool] = {}
         self._superseded = _superseded(self.file.runs)
+        self._run_places = {str(run["run_id"]): place for place, run in enumerate(self.file.runs)}
+        self._fresh_runs: list[tuple[int, Mapping[str, Any]]] = [
+            (place, run) for place, run in enumerate(self.file.runs) if run.get("fresh")
+        ]
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
@@ -64,10 +68,11 @@ class Ledger:
 
     def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
         """An environment that an earlier run described and that would come out the same."""
+        name = self.file.private.redact(build.name)
         for run in reversed(self.file.runs):
             described = run.get("environments")
             for each in described if isinstance(described, list) else ():
-                if each["build"] == build.name and lock_hash is not None and each["lock_hash"] == lock_hash:
+                if each["build"] == name and lock_hash is not None and each["lock_hash"] == lock_hash:
                     environment = Environment.from_description(each, build)
                     if python is not None and environment.python_version.startswith(f"{python}."):
                         return environment
@@ -127,6 +132,7 @@ class Ledger:
             guard=self._request.guard,
             numerics=self._numerics,
             projects=[project.state for project in self._request.projects],
+            pass_env=self._request.environment_options.pass_env,
         )
 
     def _timeout_s(self, run: CellRun) -> float:
@@ -137,16 +143,42 @@ class Ledger:
         kept = []
         for cell in cells:
             known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
+            known = self._since_fresh(cell, known)
             for observation in known:
                 verdict = analysis.judge(observation).verdict
-                if (observation.run_id, cell.build.name, cell.instance.case.file.sha256) in self._superseded:
+                name = self.file.private.redact(cell.build.name)
+                if (observation.run_id, name, cell.instance.case.file.sha256) in self._superseded:
                     continue
                 if verdict not in _SAYS_NOTHING and not (verdict.bad and self._unproven(cell.build, observation)):
-                    # The same cell may have been recorded under another path: in this run it has this run's names.
-                    observation = dataclasses.replace(observation, case_file=self._row(cell)[0])
-                    self._observations.setdefault(cell.place, {})[observation.repeat] = observation
+                    observation = self._remember(cell, observation)
                     kept.append((cell, observation))
         return kept
+
+    def _since_fresh(self, cell: CellRun, known: Sequence[Observation]) -> list[Observation]:
+        """Without what was seen before the last ``--fresh`` after which the cell was seen again.
+
+        Else the repeats that only the old results have would stand beside the new ones.
+        """
+        # A run that is not there yet is this one.
+        places = [self._run_places.get(observation.run_id, len(self._run_places)) for observation in known]
+        name = self.file.private.redact(cell.build.name)
+        case_file = cell.instance.case.file.sha256
+        began = max(
+            (
+                place
+                for place, run in self._fresh_runs
+                if place <= max(places, default=-1) and name in run["builds"] and case_file in run["case_files"]
+            ),
+            default=-1,
+        )
+        return [observation for observation, place in zip(known, places, strict=True) if place >= began]
+
+    def _remember(self, run: CellRun, kept: Observation) -> Observation:
+        """Take over an observation as it is kept, under the names of this run: there, they may be redacted."""
+        file, instance, _ = self._row(run)
+        named = dataclasses.replace(kept, case_file=file, instance=instance, build_name=run.build.name)
+        self._observations.setdefault(run.place, {})[named.repeat] = named
+        return named
 
     def _unproven(self, build: Build, observation: Observation) -> bool:
         """Whether the run never came to see that the environment was still whole when it had blamed the build.
@@ -181,17 +213,15 @@ class Ledger:
         self, run: CellRun, environment: Environment | None, facts: Mapping[str, object]
     ) -> tuple[Observation, Judgement]:
         """Add the identity to a worker's facts, append the observation to the journal, and judge it."""
-        observation = Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
-        self.file.append(observation)
-        self._observations.setdefault(run.place, {})[run.repeat] = observation
+        seen = Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
+        observation = self._remember(run, self.file.append(seen))
         return observation, analysis.judge(observation)
 
     def distrust(self, run: CellRun, reason: str) -> None:
         """Take back what a cell said: its environment was broken. What was seen is kept, and no longer judged."""
         seen = self._observations[run.place][run.repeat]
         observation = dataclasses.replace(seen, outcome=Outcome.ENVIRONMENT_BROKEN.value, reason=reason)
-        self.file.append(observation)
-        self._observations[run.place][run.repeat] = observation
+        self._remember(run, self.file.append(observation))
 
     def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
         case = run.instance.case

@@ -50,9 +50,20 @@ class Task:
     forked: bool
 
     @property
+    def accelerator(self) -> str | None:
+        """The accelerator that it holds as long as it runs; the same for all its cells."""
+        return accelerator(self.runs[0].device)
+
+    @property
     def of_suite(self) -> bool:
         """Whether pytest runs them."""
         return self.runs[0].instance.case.file.kind is CaseKind.PYTEST
+
+
+def accelerator(device: str) -> str | None:
+    """The accelerator that a cell on this device needs for itself: ``cuda`` is ``cuda:0``. None on the CPU."""
+    kind, _, index = device.partition(":")
+    return None if kind == "cpu" else f"{kind}:{index or 0}"
 
 
 def natural_isolation(case: Case, asked: Isolation | None, can_fork: bool) -> Isolation:
@@ -105,15 +116,16 @@ def why_not(
 def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) -> tuple[Task, ...]:
     """Group the cells of one environment into tasks.
 
-    Repeats of a cell never share a task, since forks of one worker are not independent of each other. Cells that are
-    forked, and tests of a suite, share a worker as long as splitting would not pay; each of the others is a task of its
-    own, so that a slow one holds up nothing.
+    Repeats of a cell never share a task, since forks of one worker are not independent of each other, and neither do
+    cells on different accelerators, since a task holds what it runs on. Cells that are forked, and tests of a suite,
+    share a worker as long as splitting would not pay; each of the others is a task of its own, so that a slow one holds
+    up nothing.
 
     Args:
         workers: Worker processes that may run at the same time.
     """
     alone: list[Task] = []
-    shared: dict[int, list[CellRun]] = {}
+    shared: dict[tuple[int, str], list[CellRun]] = {}
     tests: dict[tuple[int, str], list[CellRun]] = {}
     for run in runs:
         if run.isolation is Isolation.PROCESS:
@@ -121,7 +133,7 @@ def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) ->
         elif run.isolation is Isolation.SESSION:
             tests.setdefault((run.repeat, run.device), []).append(run)
         else:
-            shared.setdefault(run.repeat, []).append(run)
+            shared.setdefault((run.repeat, accelerator(run.device) or ""), []).append(run)
     together: list[Task] = []
     for _, group in sorted(shared.items()):
         # The compiler stack is loaded at most once a worker, after everything that does without it.
@@ -133,6 +145,7 @@ def tasks(environment: Environment, runs: Sequence[CellRun], *, workers: int) ->
 
 
 def _parts(group: Sequence[CellRun], workers: int) -> list[tuple[CellRun, ...]]:
+    workers = workers if accelerator(group[0].device) is None else 1  # they could not run at the same time
     slices = max(1, min(workers, len(group) // _SLICE))
     size = -(-len(group) // slices)
     return [tuple(group[start : start + size]) for start in range(0, len(group), size)]

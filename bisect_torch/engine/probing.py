@@ -158,16 +158,24 @@ def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], 
 
 
 class Watch:
-    """Between a run and the observer of a search: notes which environments were made and which builds failed."""
+    """Between a run and the observer of a search: notes which environments were made and which builds failed.
+
+    What is noted once is not told again by the next run of the search.
+    """
 
     def __init__(self, observer: events.Observer) -> None:
         self._observer = observer
         self.made: dict[str, float] = {}
         self.ready: dict[str, Environment] = {}
         self.failed: dict[str, str] = {}
+        self._noted: set[events.Note] = set()
 
     def __call__(self, event: events.Event) -> None:
-        if isinstance(event, events.EnvironmentReady):
+        if isinstance(event, events.Note):
+            if event in self._noted:
+                return
+            self._noted.add(event)
+        elif isinstance(event, events.EnvironmentReady):
             self.ready[event.build.name] = event.environment
             if not event.reused:
                 self.made[event.build.name] = event.seconds

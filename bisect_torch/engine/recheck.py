@@ -46,13 +46,13 @@ def plan_recheck(earlier: Earlier, *, everything: bool, changed: str) -> Recheck
         UsageError: A file has changed or is gone, or can no longer be read as a case file.
     """
     rows = tuple(row for row, point in earlier.points.items() if everything or is_bad(point))
-    files = {row[0]: earlier.files[row[0]] for row in rows}
-    trouble = [located for located in files.values() if located.problem]
+    files = {row: earlier.files[row] for row in rows}
+    trouble = list({located.remembered.name: located for located in files.values() if located.problem}.values())
     gone = [located for located in trouble if located.path is None]
     if trouble and (changed == "refuse" or (changed == "run" and gone)):
         raise UsageError(_refusal(gone if changed == "run" else trouble), hint=_hint(gone))
     left_out = {located.remembered.name: located.problem for located in trouble if changed == "skip"}
-    running = [located for name, located in files.items() if name not in left_out]
+    running = {row: located for row, located in files.items() if row[0] not in left_out}
     notes = [f"{located.remembered.name} {located.problem}: {_done(changed)}" for located in trouble]
     if earlier.never_judged:
         notes.append(f"{len(earlier.never_judged)} rows were never judged in the earlier results, and are not run")
@@ -65,7 +65,15 @@ def _done(changed: str) -> str:
 
 
 def _refusal(trouble: Sequence[Located]) -> str:
-    return "; ".join(f"the case file {located.remembered.name} {located.problem}" for located in trouble)
+    by_problem: dict[str, list[str]] = {}
+    for located in trouble:
+        by_problem.setdefault(located.problem, []).append(located.remembered.name)
+    parts = []
+    for problem, names in by_problem.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        what = "the case file" if len(names) == 1 else f"each of the {len(names)} case files"
+        parts.append(f"{what} {shown} {problem}")
+    return "; ".join(parts)
 
 
 def _hint(gone: Sequence[Located]) -> str:
@@ -74,12 +82,19 @@ def _hint(gone: Sequence[Located]) -> str:
     return f"{named}{run}--changed skip leaves its rows out"
 
 
-def _discover(running: Iterable[Located], earlier: Earlier) -> Iterable[Discovered]:
-    for located in running:
-        if located.command:
-            yield from cases.discover([], command=located.command, bad_if_output=earlier.conditions.bad_if_output)
-        elif located.path is not None:
-            yield from cases.discover([located.path], bad_if_output=earlier.conditions.bad_if_output)
+def _discover(running: Mapping[Row, Located], earlier: Earlier) -> Iterable[Discovered]:
+    expression = earlier.conditions.bad_if_output
+    commands = {row[1]: located.command for row, located in running.items() if located.command}
+    if commands:
+        found = (
+            cases.called(one, name)
+            for name, words in commands.items()
+            for one in cases.discover([], command=words, bad_if_output=expression)
+        )
+        yield cases.together(tuple(found))
+    paths = [located.path for located in running.values() if located.path is not None and not located.command]
+    if paths:
+        yield from cases.discover(paths, bad_if_output=expression)
 
 
 def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
@@ -95,7 +110,7 @@ def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
             hint="name one with --versions; bisect-torch run takes several",
         )
     running = [row for row in plan.rows if row not in plan.skipped]
-    only = frozenset((path, row[1]) for row in running if (path := plan.earlier.files[row[0]].path) is not None)
+    only = frozenset((path, row[1]) for row in running if (path := plan.earlier.files[row].path) is not None)
     return dataclasses.replace(
         request,
         only=only,
@@ -108,12 +123,13 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
     """Every row, before and now."""
     names = display_names([item.file.path for item in request.discovered], request.working_directory)
     now: dict[Row, Point | None] = {
-        (series.case_file, series.instance, series.device): series.points[-1] for series in result.series
+        (series.case_file, request.file.private.instance(series.instance), series.device): series.points[-1]
+        for series in result.series
     }
     found = []
     for row in plan.rows:
         before = plan.earlier.points[row]
-        path = plan.earlier.files[row[0]].path
+        path = plan.earlier.files[row].path
         if row in plan.skipped or path is None:
             found.append(rechecked(row, before, None, missing=plan.skipped.get(row, "its case file is gone")))
             continue

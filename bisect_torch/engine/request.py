@@ -85,7 +85,7 @@ class RunRequest:
         """
         return Conditions(
             staged=staged,
-            environment_variables=_variables,
+            environment_variables=self._variables,
             capability=environments.capability,
             timeout_s=self.timeout_s,
             threads=self.threads,
@@ -95,10 +95,12 @@ class RunRequest:
             thorough=self.thorough,
         )
 
-
-def _variables(environment: Environment) -> Mapping[str, str]:
-    local = environment.build.kind is BuildKind.LOCAL
-    return environments.clean_environment_variables(environment.python, user_site=local)
+    def _variables(self, environment: Environment) -> Mapping[str, str]:
+        return environments.clean_environment_variables(
+            environment.python,
+            user_site=environment.build.kind is BuildKind.LOCAL,
+            passed=self.environment_options.pass_env,
+        )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ into its inbox. Nothing here judges or draws: verdicts come from ``analysis``, t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -72,7 +73,7 @@ class Run:
     def __init__(self, request: RunRequest, observer: events.Observer, interruption: Interruption) -> None:
         self._request = request
         self._interruption = interruption
-        self._tell = observer
+        self._observer = observer
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         # Forking a process that has used the system libraries of macOS is not safe.
@@ -153,6 +154,14 @@ class Run:
         seconds = time.monotonic() - begin
         self._tell(events.RunFinished(interrupted, seconds))
         return self._result(interrupted, seconds)
+
+    def _tell(self, event: events.Event) -> None:
+        """Tell the observer. What others have written may quote credentials."""
+        if isinstance(event, events.Note):
+            event = dataclasses.replace(event, text=self._ledger.file.private.hide_secrets(event.text))
+        elif isinstance(event, events.BuildProgress) and event.message:
+            event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
+        self._observer(event)
 
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
@@ -395,8 +404,13 @@ class Run:
     def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         only = self._request.only
         if only is not None:
-            instances = tuple(each for each in instances if (each.case.file.path, each.name) in only)
+            instances = tuple(each for each in instances if self._is_among(each, only))
         return cases.matching(instances, self._request.select) if self._request.select else instances
+
+    def _is_among(self, instance: Instance, only: frozenset[tuple[Path, str]]) -> bool:
+        """Whether it is named, as it is called or as a results file calls it."""
+        names = instance.name, self._request.file.private.instance(instance.name)
+        return any((instance.case.file.path, name) in only for name in names)
 
     def _rows(self) -> tuple[Instance, ...]:
         files = (item.file.path for item in self._request.discovered)
@@ -503,6 +517,7 @@ class Run:
             "seed": request.seed,
             "fresh": request.fresh,
             "thorough": request.thorough,
+            "pass_env": sorted(set(request.environment_options.pass_env)),
             "case_files": sorted(
                 {item.file.sha256 for item in request.discovered}
                 | {instance.case.file.sha256 for instance in self._suites.instances}

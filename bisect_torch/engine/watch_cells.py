@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bisect_torch import environments
 from bisect_torch.engine.executor import Conditions, Facts, blame, cell_request, refusal
-from bisect_torch.engine.plan import CellRun, needs_compile
+from bisect_torch.engine.plan import CellRun, accelerator, needs_compile
 from bisect_torch.engine.warm import WarmWorkers
 from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
@@ -81,6 +83,7 @@ class Slots:
         self._waiting: queue.Queue[Job | None] = queue.Queue()
         self._lock = threading.Lock()
         self._busy: dict[int, tuple[Job, WorkerProcess, float]] = {}
+        self._accelerators: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._current = 0
         self._closed = False
         self._threads = [threading.Thread(target=self._work, name=f"slot-{n}", daemon=True) for n in range(count)]
@@ -184,9 +187,15 @@ class Slots:
         if refused is not None:
             return refused
         request: CellRequest = cell_request(run, self._conditions)
-        with _Busy(self, job, worker):
+        with self._alone(run), _Busy(self, job, worker):
             facts = worker.run(request)
         return blame(facts, capability)
+
+    def _alone(self, run: CellRun) -> contextlib.AbstractContextManager[object]:
+        """One cell at a time on an accelerator."""
+        held = accelerator(run.device)
+        with self._lock:
+            return contextlib.nullcontext() if held is None else self._accelerators[held]
 
     def _expand(self, job: Job, worker: WorkerProcess) -> JobEnded | None:
         assert job.file is not None

@@ -328,7 +328,9 @@ class Watch:
                 "timeout_s": plan.time_limit_s(run.instance, run.device, self._request.timeout_s),
             }
         )
-        self._observations[run.instance.name, run.device, run.build.name, run.repeat] = observation
+        kept = self._request.file.private.observation(observation)
+        kept = dataclasses.replace(kept, build_name=run.build.name, instance=run.instance.name)
+        self._observations[run.instance.name, run.device, run.build.name, run.repeat] = kept
         self._fresh = True
 
     def _record_failure(self, failed: _Ready) -> None:

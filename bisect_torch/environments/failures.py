@@ -10,6 +10,7 @@ import re
 from bisect_torch.child_processes import Completed
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Build, Outcome
+from bisect_torch.redaction import without_tokens
 
 
 class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, like the next two
@@ -61,8 +62,6 @@ class TransientFailure(InfrastructureError):  # noqa: N818
     """The network failed in a way that may pass: worth another try."""
 
 
-_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-_SECRET_QUERY = re.compile(r"([?&][^=&\s]*(?:token|key|secret|signature|password)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 _DISK_FULL = re.compile(r"no space left on device|os error 28|disk quota exceeded|os error 122", re.IGNORECASE)
@@ -94,8 +93,7 @@ _UNSOLVABLE = re.compile(
 
 def redact(text: str) -> str:
     """``text`` without passwords and tokens in addresses, and without colours."""
-    text = _COLOUR.sub("", text)
-    return _SECRET_QUERY.sub(r"\1***", _CREDENTIALS.sub(r"\1***@", text))
+    return without_tokens(_COLOUR.sub("", text))
 
 
 def gist(text: str, *, limit: int = 400) -> str:

@@ -32,6 +32,7 @@ from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
 
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 _UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
 
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
@@ -107,6 +108,8 @@ def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
 
     It holds the hashes of the default index; ``build.lock`` is only there when what is offered has these hashes.
     """
+    if build.only_lock:
+        return build.lock
     covers = (
         build.kind is BuildKind.RELEASE
         and build.variant is None
@@ -128,6 +131,7 @@ class _Request:
     constraints: tuple[str, ...]
     arguments: tuple[str, ...]
     newest: datetime.date | None
+    newest_torch: datetime.date | None
     undated: tuple[str, ...]
     asked: tuple[str, ...]
     digest: str
@@ -164,14 +168,15 @@ class _Request:
             [build_digest(path) for path in options.editable],
         ]
         constraints = build.variant.constraints if build.variant is not None else ()
+        newest_torch = _newest_torch(build, newest)
         if constraints:  # only then, so that the locks that are there keep their names
-            key.append(constraints)
+            key += [constraints, str(newest_torch)]
         elif newest is None and build.day is not None:
             key.append(datetime.date.today().isoformat())  # the newest ones are others tomorrow
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
         asked = tuple(sorted(named - set(fixed)))
         parts = tuple(requirements), constraints, tuple(arguments)
-        return cls(build, interpreter.path, *parts, newest, free, asked, digest)
+        return cls(build, interpreter.path, *parts, newest, newest_torch, free, asked, digest)
 
     def kept_in(self, options: EnvironmentOptions) -> Path:
         """Where the store has the lock, once it was made."""
@@ -184,6 +189,18 @@ def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
     if options.locks == "today" or build.day is None:
         return None
     return build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
+
+
+def _newest_torch(build: Build, newest: datetime.date | None) -> datetime.date | None:
+    """The day up to which files of torch itself are taken, where other packages may be newer than the build.
+
+    A release may get further files later: 2.10.0 has wheels with a build number that were added after weeks. With other
+    dependencies it is to be the same torch as without them.
+    """
+    if build.day is None:
+        return None
+    own = build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
+    return own if newest is None or newest > own else None
 
 
 def _requirement(text: str) -> Requirement:
@@ -230,7 +247,8 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
         found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
         # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
         enough = uv.own_index(request.build) is not None and completed.returncode == 0
-        if request.newest is not None and found and not enough:
+        limited = request.newest is not None or request.newest_torch is not None
+        if limited and found and not enough:
             undated |= found
             continue
         if completed.returncode == 0:
@@ -257,6 +275,9 @@ def _compile(request: _Request, source: Path, target: Path, undated: Iterable[st
         arguments += ["--constraint", str(source.with_name("fixed.txt"))]
     if request.newest is not None:
         arguments += ["--exclude-newer", f"{request.newest.isoformat()}T00:00:00Z"]
+    if request.newest_torch is not None and "torch" not in undated:
+        arguments += ["--exclude-newer-package", f"torch={request.newest_torch.isoformat()}T00:00:00Z"]
+    if request.newest is not None or request.newest_torch is not None:
         for name in sorted(undated):
             arguments += ["--exclude-newer-package", f"{name}=false"]
     return arguments
@@ -272,11 +293,26 @@ def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
         raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
     statements = _statements(text)
     lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = _digest(lines)
     pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
     if not any(pin.project == "torch" for pin in pins):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
     return Lock(path, digest, pins, committed)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def lock_digest(text: str) -> str:
+    """The hash of a lock that holds no editable project."""
+    return _digest(sorted(_statements(text)))
+
+
+def only_pins(text: str) -> bool:
+    """Whether a lock holds nothing but ``name==version`` with hashes: no address, no option, nothing without a hash."""
+    statements = _statements(text)
+    return bool(statements) and all(_PINNED.fullmatch(statement) for statement in statements)
 
 
 def _statements(text: str) -> list[str]:

@@ -26,6 +26,7 @@ class EnvironmentOptions:
         editable: Folders of projects installed as editable.
         max_disk_bytes: What the store may take at most; None for what is free.
         locks: ``release``: dependencies of the release's day; ``today``: the newest ones.
+        pass_env: Variables that cells and builds get although they hold secrets.
     """
 
     store: Store
@@ -36,6 +37,7 @@ class EnvironmentOptions:
     editable: tuple[Path, ...] = ()
     locks: str = "release"
     max_disk_bytes: int | None = None
+    pass_env: tuple[str, ...] = ()
 
     def backend_of(self, build: Build) -> str:
         """The backend that a build is of: that of the run, which leaves open where nightly builds come from."""

@@ -163,7 +163,7 @@ def plan_environments(
         counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
-        notes=(*_notes(planned, choices), *_budget_notes(budget, planned)),
+        notes=(*_notes(planned, choices), *_dependency_notes(planned, options), *_budget_notes(budget, planned)),
         budget=budget,
     )
 
@@ -281,6 +281,16 @@ def _notes(planned: Sequence[PlannedEnvironment], choices: dict[str, pythons.Cho
         notes.append(f"uv will fetch Python {', '.join(fetched)}")
     notes += [one.trouble.message for one in planned if one.trouble is not None]
     return tuple(notes)
+
+
+def _dependency_notes(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> tuple[str, ...]:
+    """Names of builds do not tell that all of them have today's dependencies."""
+    if options.locks != "today" or all(one.build.kind is BuildKind.LOCAL for one in planned):
+        return ()
+    return (
+        "all builds have today's dependencies, not those of their day: what differs between releases is torch, "
+        "and what it pins (--locks release,today shows both)",
+    )
 
 
 def _gb(size: float) -> str:

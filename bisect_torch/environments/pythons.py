@@ -20,6 +20,7 @@ from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.redaction import without_secrets
 
 _ASK = (
     "import json,os,platform,sys;"
@@ -178,7 +179,7 @@ _known_lock = threading.Lock()
 def inspect(path: Path) -> Interpreter | None:
     """Ask an interpreter what it is; None when it cannot be started."""
     try:
-        completed = run_process([path, "-I", "-S", "-c", _ASK], timeout_s=30)
+        completed = run_process([path, "-I", "-S", "-c", _ASK], env=without_secrets(os.environ), timeout_s=30)
         version, implementation, machine, base, _ = json.loads(completed.stdout)
     except (OSError, ValueError):
         return None

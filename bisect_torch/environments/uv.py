@@ -14,6 +14,7 @@ from bisect_torch.environments.failures import TransientFailure, classify
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.errors import InfrastructureError, Interrupted
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE, backend_index_url, own_index_url, uv_index_arguments
 from bisect_torch.releases.nightly_words import NIGHTLY
 
@@ -68,7 +69,7 @@ class Uv:
     def variables(self) -> dict[str, str]:
         kept = {
             name: value
-            for name, value in os.environ.items()
+            for name, value in variables_for_uv(os.environ, self.options.pass_env).items()
             if name not in _NOT_FOR_UV and not name.startswith("PYTHON")
         }
         kept.update(UV_CACHE_DIR=str(self.options.store.uv_cache), NO_COLOR="1", UV_NO_WRAP="1")

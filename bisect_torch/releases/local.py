@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch.child_processes import run_process
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.redaction import without_secrets
 
 # Reads torch/version.py without importing torch, which would take seconds.
 _PROBE = """
@@ -45,7 +46,8 @@ def local_build(path: Path) -> Build:
         raise UsageError(f"{path} is a folder, not a Python interpreter", hint=f"{path / 'bin' / 'python'}")
     if not is_program:
         raise UsageError(f"there is no Python interpreter at {path}")
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    free = without_secrets(os.environ)
+    variables = {name: value for name, value in free.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     try:
         result = run_process([path, "-c", _PROBE], env=variables, timeout_s=_TIMEOUT_S)
         facts = json.loads(result.stdout.strip().rpartition("\n")[2])

@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.catalogue import envs_folder
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.platforms import LINUX_AARCH64, LINUX_X86_64, MACOS_ARM64, Target
@@ -206,7 +207,8 @@ def _uv_disagrees(text: str, applying: Iterable[Pin], target: Target, uv_argumen
 def _uv(*words: str) -> Completed:
     from uv import find_uv_bin  # loaded here: reading a lock must not need uv
 
-    environment = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": _MACOS_DEPLOYMENT_TARGET, "NO_COLOR": "1"}
+    own = {"MACOSX_DEPLOYMENT_TARGET": _MACOS_DEPLOYMENT_TARGET, "NO_COLOR": "1"}
+    environment = {**variables_for_uv(os.environ), **own}
     try:
         result = run_process([find_uv_bin(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
     except (OSError, FileNotFoundError) as error:

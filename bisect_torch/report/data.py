@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
+from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Build, Environment, Point, Series
 from bisect_torch.report.decoding import decoding
 from bisect_torch.report.decoding_data import decoding_data
@@ -33,12 +35,16 @@ def as_data(findings: Findings) -> dict[str, object]:
             of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
         findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``,
             ``bisect`` (a command, or null).
+        causes: Rows that are not ok everywhere, grouped by their likely cause (see
+            :func:`bisect_torch.analysis.causes.causes`), the most severe first: ``rows`` (``case_file``, ``instance``,
+            ``device``), ``changes`` (``kind``, ``before`` and ``after`` with ``build`` and ``signature``,
+            ``confirmed``) and ``same_history`` (rows).
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
         dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
             (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
             differs, in words).
-        predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``unjudged`` (numbers) and
-            ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
+        predictions: null where no cell had one, else ``cells``, ``as_predicted``, ``simulated``, ``unjudged`` (numbers)
+            and ``deviations``: ``case_file``, ``instance``, ``device``, ``build``, ``expected`` and ``seen``, these two
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         decoding: null where no cell recorded greedy outputs, else see
             :func:`bisect_torch.report.decoding_data.decoding_data`.
@@ -53,6 +59,7 @@ def as_data(findings: Findings) -> dict[str, object]:
         "builds": [_build(build, findings.environments.get(build.name), findings) for build in findings.builds],
         "series": [_series(each) for each in findings.series],
         "findings": [_sentence(each) for each in sentences(findings)],
+        "causes": [_cause(each) for each in findings.causes],
         "drift": [
             {"what": each.what, "before": each.before, "after": each.after, "instances": list(each.instances)}
             for each in drifts(findings)
@@ -82,12 +89,18 @@ def as_data(findings: Findings) -> dict[str, object]:
     }
 
 
+def json_text(findings: Findings) -> str:
+    """:func:`as_data` as text; ``findings.schema.json`` beside this file describes it."""
+    return json.dumps(as_data(findings), indent=1) + "\n"
+
+
 def _predictions(found: list[Predicted]) -> dict[str, object] | None:
     if not found:
         return None
     return {
         "cells": len(found),
         "as_predicted": sum(each.fits for each in found),
+        "simulated": sum(each.simulated for each in found),
         "unjudged": sum(each.seen is None for each in found),
         "deviations": [
             {
@@ -156,6 +169,30 @@ def _point(point: Point) -> dict[str, object]:
 def _number(value: float | None) -> float | str | None:
     """JSON has no infinity and no NaN."""
     return value if value is None or math.isfinite(value) else str(value)
+
+
+def _cause(cause: Cause) -> dict[str, object]:
+    return {
+        "rows": [_row(each) for each in cause.series],
+        "changes": [
+            {
+                "kind": change[0].kind.value,
+                "before": _end(change[0].before),
+                "after": _end(change[0].after),
+                "confirmed": all(each.confirmed for each in change),
+            }
+            for change in cause.changes
+        ],
+        "same_history": [_row(each) for each in cause.same_history],
+    }
+
+
+def _row(series: Series) -> dict[str, object]:
+    return {"case_file": series.case_file, "instance": series.instance, "device": series.device}
+
+
+def _end(point: Point) -> dict[str, object]:
+    return {"build": point.build, "signature": point.judgement.signature}
 
 
 def _sentence(sentence: Sentence) -> dict[str, object]:

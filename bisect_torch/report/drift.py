@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.model import Observation, Point, Series, Verdict
@@ -57,6 +57,17 @@ def drifts(findings: Findings) -> list[Drift]:
     found: dict[tuple[int, int, str, str, str], list[str]] = {}
     kinds = list(WHAT)
     order = {name: place for place, name in enumerate(findings.build_names)}
+    for series, before, after, what in drifting(findings):
+        place = (order.get(after.build, 0), kinds.index(what), what, before.build, after.build)
+        found.setdefault(place, []).append(series.instance)
+    return [
+        Drift(what, before_name, after_name, tuple(instances))
+        for (_, _, what, before_name, after_name), instances in sorted(found.items())
+    ]
+
+
+def drifting(findings: Findings) -> Iterator[tuple[Series, Point, Point, str]]:
+    """Series, older and newer point, and what of :data:`WHAT` differs between them, cell by cell."""
     for series in findings.series:
         before: Point | None = None
         for point in series.points:
@@ -65,13 +76,8 @@ def drifts(findings: Findings) -> list[Drift]:
                 continue
             if before is not None:
                 for what in _differing(findings, series, before, point):
-                    place = (order.get(point.build, 0), kinds.index(what), what, before.build, point.build)
-                    found.setdefault(place, []).append(series.instance)
+                    yield series, before, point, what
             before = point
-    return [
-        Drift(what, before_name, after_name, tuple(instances))
-        for (_, _, what, before_name, after_name), instances in sorted(found.items())
-    ]
 
 
 def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:

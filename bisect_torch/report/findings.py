@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from bisect_torch.analysis.causes import Cause, causes
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
 
@@ -85,6 +86,36 @@ class Findings:
         """The observations of one cell, in the order in which they were made."""
         return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
 
+    @cached_property
+    def several_devices(self) -> bool:
+        """Whether a row is told by its device too."""
+        return len({each.device for each in self.series}) > 1
+
+    @cached_property
+    def instances_of(self) -> Mapping[tuple[str, str, str], Sequence[str]]:
+        """Case file, case and device to the names of all its instances."""
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for each in self.series:
+            found.setdefault((each.case_file, each.instance.partition("[")[0], each.device), []).append(each.instance)
+        return found
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """What there is to tell, grouped by likely cause, the most severe first."""
+        models = {(*_row(each), each.build_name): each.explained_by for each in self.observations if each.explained_by}
+        return tuple(causes(self.series, models))
+
+    def only(self, rows: Collection[Series]) -> Findings:
+        """The same findings about these series alone."""
+        chosen = {_row(each) for each in rows}
+        return replace(
+            self,
+            series=tuple(each for each in self.series if _row(each) in chosen),
+            transitions=tuple(each for each in self.transitions if _row(each.series) in chosen),
+            observations=tuple(each for each in self.observations if _row(each) in chosen),
+            twins=tuple(each for each in self.twins if _row(each) in chosen),
+        )
+
     @property
     def exit_code(self) -> int:
         """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
@@ -116,3 +147,7 @@ class Findings:
 
     def flaky(self) -> int:
         return sum(point is not None and point.flaky for each in self.series for point in each.points)
+
+
+def _row(of: Series | Observation) -> tuple[str, str, str]:
+    return of.case_file, of.instance, of.device

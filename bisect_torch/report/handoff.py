@@ -44,7 +44,7 @@ def handoff(transition: Transition, findings: Findings) -> Handoff:
     if old is not None and new is not None and old.resolved and new.resolved and not same:
         compare = COMPARE.format(old.point[:12], new.point[:12])
         if before.kind in _UNRELEASED or after.kind in _UNRELEASED:
-            bisect = _command(transition.kind, old, new)
+            bisect = bisect_command(transition.kind, old, new)
     return Handoff(compare, bisect, tuple(_evidence(before, after, old, new)), same)
 
 
@@ -89,8 +89,11 @@ def _lacks_main(build: Build, origin: Origin | None) -> bool:
     return build.kind is BuildKind.NIGHTLY and origin is not None and origin.main is None
 
 
-def _command(kind: TransitionKind, old: Origin, new: Origin) -> str:
-    """The newer end is git's "bad": other words than good and bad must be named where they would mislead."""
+def bisect_command(kind: TransitionKind, old: Origin, new: Origin) -> str:
+    """What begins a bisection of the source between two commits.
+
+    The newer end is git's "bad": other words than good and bad must be named where they would mislead.
+    """
     terms = {
         TransitionKind.BROKE: "",
         TransitionKind.FIXED: "--term-old=broken --term-new=fixed ",

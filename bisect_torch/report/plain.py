@@ -96,8 +96,9 @@ class PlainReport(LineReport):
             kept = f", {event.kept:,} known from before" if event.kept else ""
             self._write(f"{rows} on {plural(len(event.builds), 'build')}: {plural(event.cells, 'cell')}{kept}")
         elif isinstance(event, RowsAdded):
-            more = plural(len(event.instances), "more instance")
-            self._write(f"{more} after expansion: {plural(event.cells, 'cell')}")
+            if event.instances:  # a file may have none that are asked for
+                more = plural(len(event.instances), "more instance")
+                self._write(f"{more} after expansion: {plural(event.cells, 'cell')}")
         elif isinstance(event, Confirming):
             runs = plural(event.repeats, "more run", "more runs")
             self._write(f"confirming, {runs}: {clean(event.reason)}")

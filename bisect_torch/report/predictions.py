@@ -40,12 +40,14 @@ class Predicted:
 
     Args:
         seen: None where the cell could not be judged or was flaky.
+        simulated: It was seen on a faulty backend that the case played, not on the device of the cell.
     """
 
     series: Series
     build: str
     expected: Seen
     seen: Seen | None
+    simulated: bool = False
 
     @property
     def fits(self) -> bool:
@@ -73,7 +75,8 @@ def _predicted(series: Series, point: Point, findings: Findings) -> Predicted | 
         verdict, model = measured.get("predicted_verdict"), measured.get("predicted_model")
         if isinstance(verdict, str):
             expected = Seen(verdict, model if isinstance(model, str) else None)
-            return Predicted(series, point.build, expected, _seen(point, observation, measured))
+            simulated = isinstance(measured.get("simulated_verdict"), str)
+            return Predicted(series, point.build, expected, _seen(point, observation, measured), simulated)
     return None
 
 
@@ -119,7 +122,8 @@ def prediction_words(found: Sequence[Predicted], findings: Findings) -> list[str
     left = len(found) - len(judged)
     more = f"; {left:,} more could not be judged" if left else ""
     differing = deviations(found)
-    words = [f"as predicted: {sum(each.fits for each in judged):,} of {plural(len(judged), 'cell')}{more}"]
+    total = f"{plural(len(judged), 'cell')}{_simulated(judged)}"
+    words = [f"as predicted: {sum(each.fits for each in judged):,} of {total}{more}"]
     for each in differing[:_MOST]:
         where = listed([clean(name) for name in each.builds], most=4)
         came = each.seen.words("wrong (by no known model)")
@@ -127,6 +131,14 @@ def prediction_words(found: Sequence[Predicted], findings: Findings) -> list[str
     if len(differing) > _MOST:
         words.append(f"{plural(len(differing) - _MOST, 'more deviation')}; --json has every cell")
     return words
+
+
+def _simulated(judged: Sequence[Predicted]) -> str:
+    """What is true of a simulated backend says nothing about a real one."""
+    number = sum(each.simulated for each in judged)
+    if number == 0:
+        return ""
+    return f" ({'' if number == len(judged) else f'{number:,} '}on a simulated backend)"
 
 
 def _subject(series: Sequence[Series], findings: Findings) -> str:

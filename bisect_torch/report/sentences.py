@@ -66,11 +66,14 @@ def sentences(findings: Findings) -> list[Sentence]:
 
 def subject(series: Sequence[Series], findings: Findings) -> str:
     """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
+    several = findings.several_devices
+    if len({_case_of(each) for each in series}) > 1:
+        return listed([clean(each.instance) + (f" on {clean(each.device)}" if several else "") for each in series])
     case = series[0].instance.partition("[")[0]
-    device = f" on {clean(series[0].device)}" if len({each.device for each in findings.series}) > 1 else ""
+    device = f" on {clean(series[0].device)}" if several else ""
     if len(series) == 1:
         return clean(series[0].instance) + device
-    every = [each.instance for each in findings.series if _case_of(each) == _case_of(series[0])]
+    every = findings.instances_of.get(_case_of(series[0]), ())
     amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
     common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
     which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
@@ -83,7 +86,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     series = [each.series for each in group]
     before, after = first.before.build, first.after.build
     gap = bool(findings.left_out(first.before.build, first.after.build))
-    text = f"{subject(series, findings)} {_statement(first, len(group), gap=gap)}"
+    text = f"{subject(series, findings)} {statement(first, len(group), gap=gap)}"
     if not first.confirmed:
         text += ", not confirmed"
     further = handoff(first, findings)
@@ -101,7 +104,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     )
 
 
-def _statement(transition: Transition, number: int, *, gap: bool = False) -> str:
+def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
     """What happened, without its subject, which is ``number`` instances.
 
     Args:
@@ -113,7 +116,7 @@ def _statement(transition: Transition, number: int, *, gap: bool = False) -> str
     if gap:
         new_name = since = f"{new_name} or an earlier release that was not run"
     again = " again" if _happened_before(transition) else ""
-    new_does = _plural_verb(does(new), number)
+    new_does = plural_verb(does(new), number)
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
         return f"{new_does}{again} from {since} (last good {old_name})"
@@ -232,7 +235,7 @@ def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | N
     where = f"{len(names)} of {plural(len(judged), 'build')}"
     return Sentence(
         kind="flaky",
-        text=f"{subject(series, findings)} {_plural_verb('is', len(series))} flaky in {where} ({span}): "
+        text=f"{subject(series, findings)} {plural_verb('is', len(series))} flaky in {where} ({span}): "
         f"{words} of {plural(total, 'run')}; no transition is claimed there.",
         evidence=tuple(_flaky_evidence(series)),
         instances=tuple(each.instance for each in series),
@@ -270,7 +273,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     span = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}"
     if len(judged) == 1:
         every, span = clean(judged[0].build), "the only build judged"
-    what = _plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
+    what = plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
     what_seen = seen([(first, judged[-1])], findings)
     newest = [(each, point) for each in series for point in each.points if point and point.build == judged[-1].build]
     models = explanations(newest, findings)
@@ -288,7 +291,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     )
 
 
-def _plural_verb(phrase: str, number: int) -> str:
+def plural_verb(phrase: str, number: int) -> str:
     """``give`` for ``gives`` where the subject is several instances."""
     if number == 1:
         return phrase

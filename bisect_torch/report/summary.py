@@ -92,12 +92,18 @@ def _predictions(findings: Findings, width: int) -> Iterable[Line]:
     yield ()
 
 
-def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
+def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
+    """What is to be said beside the sentences, a line each: what was ok throughout, how builds differ besides torch,
+    drift of bits, what could not be judged, notes of the run."""
     texts = [*_good(findings, found), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
-    texts += [clean(note) for note in findings.notes]
+    return texts + [clean(note) for note in findings.notes]
+
+
+def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
+    texts = note_words(findings, found)
     for text in texts:
         yield from (((line, ""),) for line in wrap(text.split(" "), width, indent="  "))
     if texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -23,6 +24,16 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escape(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
+
+
+_SGR = re.compile(r"\x1b\[[\d;:]*m")
+
+
+def clean_lines(text: str) -> str:
+    """Text of several lines: line ends and tabs stay, colours go, every other character that :func:`clean` escapes is
+    written as its escape."""
+    text = _SGR.sub("", text).replace("\r\n", "\n")
+    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
 
 
 def _escape(char: str) -> str:

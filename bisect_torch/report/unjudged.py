@@ -64,6 +64,10 @@ def _in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in order if name in wanted)
 
 
+_BROUGHT_BY = {"pkg_resources": "'setuptools<82'"}
+"""What brings a module that torch's own environments once had: nothing of that name can be installed."""
+
+
 def _hint(verdict: Verdict, reason: str, local: bool) -> str:
     """What to do about it.
 
@@ -74,6 +78,7 @@ def _hint(verdict: Verdict, reason: str, local: bool) -> str:
         return "run the same command again: only what is missing runs"
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
         module = missing[1].partition(".")[0]
+        module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
     if verdict is Verdict.BROKEN and "changed during the run" in reason:
         return "run the same command again: the environment is made anew"

@@ -25,6 +25,7 @@ def cell_key(
     guard: str | None = None,
     numerics: str | None = None,
     projects: Sequence[str] = (),
+    pass_env: Sequence[str] = (),
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -46,6 +47,8 @@ def cell_key(
         numerics: Hash of the tool's torch code (comparison, inputs, fault models, LayerCast). It counts for case files,
             which may use it; scripts and commands do not see it.
         projects: State of each project that is installed as editable: its code is not in the lock. As above.
+        pass_env: Names of the secrets that the cells get: what needs one ends otherwise without. Their values do not
+            count, and are written nowhere. As above.
 
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
@@ -71,6 +74,7 @@ def cell_key(
         **({"guard": guard} if guard else {}),
         **({"numerics": numerics} if numerics and file.kind is CaseKind.CASE else {}),
         **({"projects": list(projects)} if projects else {}),
+        **({"pass_env": sorted(set(pass_env))} if pass_env else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

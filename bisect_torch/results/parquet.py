@@ -18,6 +18,7 @@ from bisect_torch import own_digest
 from bisect_torch.analysis import judge
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation, Outcome
+from bisect_torch.redaction import Private
 from bisect_torch.results import checks
 from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
 
@@ -27,6 +28,7 @@ _TOOL = _PREFIX + "tool_version"
 _RUNS = _PREFIX + "runs"
 _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
+_REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
 
 
@@ -44,6 +46,14 @@ class Metadata:
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    def redacted(self, private: Private) -> Metadata:
+        """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
+        return Metadata(
+            runs=tuple(private.manifest(run) for run in self.runs),
+            locks={digest: private.redact(text) for digest, text in self.locks.items()},
+            sources={digest: private.redact(text) for digest, text in self.sources.items()},
+        )
+
     def with_more(self, other: Metadata) -> Metadata:
         """What this and a later one say together; of a run, the last manifest counts."""
         return Metadata(
@@ -53,8 +63,8 @@ class Metadata:
         )
 
 
-def read_table(path: Path) -> tuple[pa.Table, Metadata]:
-    """The stored columns and the metadata of a results file.
+def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
+    """The stored columns and the metadata of a results file, and whether it was written without anything private.
 
     Raises:
         UsageError: It is not a results file, or one of a newer version of the tool.
@@ -71,7 +81,8 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
         )
     try:
         with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
-            metadata = _metadata(path, file.schema_arrow.metadata or {})
+            raw = file.schema_arrow.metadata or {}
+            metadata = _metadata(path, raw)
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
@@ -82,7 +93,7 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata]:
         raise UsageError(
             f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
         ) from error
-    return table, metadata
+    return table, metadata, _REDACTED.encode() in raw
 
 
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -184,6 +195,7 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
             _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
             _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
             _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
+            _REDACTED: "1",
             _DIGEST: own_digest.BLANK,
         }
     )
@@ -253,8 +265,11 @@ def known_fields(values: Mapping[str, object]) -> Observation:
 def merge_runs(
     first: Iterable[Mapping[str, object]], then: Iterable[Mapping[str, object]]
 ) -> tuple[Mapping[str, object], ...]:
-    """Manifests by run, in the order of their first mention; the last one of a run counts."""
+    """Manifests by run, oldest run first. The last one of a run counts, but none that says that it ended gives way to
+    one that does not: files may be merged in any order."""
     by_run: dict[object, Mapping[str, object]] = {}
     for manifest in (*first, *then):
-        by_run[manifest.get("run_id")] = manifest
-    return tuple(by_run.values())
+        known = by_run.get(manifest.get("run_id"))
+        if known is None or manifest.get("ended_at") is not None or known.get("ended_at") is None:
+            by_run[manifest.get("run_id")] = manifest
+    return tuple(sorted(by_run.values(), key=lambda manifest: str(manifest.get("started_at") or "")))

@@ -40,7 +40,7 @@ def recalled_builds(
             continue
         if observation.build_name not in found or found[observation.build_name].git_commit is None:
             found[observation.build_name] = Build(
-                kind=BuildKind(observation.build_kind),
+                kind=_kind(observation),
                 version=observation.build,
                 name=observation.build_name,
                 day=_day_in(observation.build),
@@ -55,6 +55,12 @@ def recalled_twins(observations: Iterable[Observation], builds: Iterable[Build])
     seen = {observation.build_name for observation in observations}
     pairs = ((build.name, f"{build.version}+{TODAY.label}") for build in builds if build.kind is not BuildKind.LOCAL)
     return tuple(pair for pair in pairs if pair[1] in seen)
+
+
+def _kind(observation: Observation) -> BuildKind:
+    """As recorded; of a kind that this version of the tool does not know, what the name says."""
+    known = {kind.value: kind for kind in BuildKind}
+    return known.get(observation.build_kind) or _build_by_name(observation.build_name).kind
 
 
 def _build_by_name(name: str) -> Build:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
+from bisect_torch.redaction import Private, this_machine
 from bisect_torch.results import checks
 from bisect_torch.results.journal import Journal, JournalContent, encode
 from bisect_torch.results.parquet import (
@@ -19,9 +21,10 @@ from bisect_torch.results.parquet import (
     known_fields,
     observations_of,
     read_table,
+    to_table,
     write_whole,
 )
-from bisect_torch.results.schema import DEFAULTS, REQUIRED, SCHEMA_VERSION
+from bisect_torch.results.schema import DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED
 from bisect_torch.shipped import tool_version
 
 Identity = tuple[str, int, str]
@@ -34,11 +37,17 @@ class ResultsFile:
     A run opens the file, looks cells up, appends what it observes, and at its end (also after Ctrl-C) calls
     :meth:`finish`. A run that is killed has left its observations in the journal; the next one finds them there.
 
+    Nothing private enters, neither the journal nor the Parquet file: see :mod:`bisect_torch.redaction`. What an earlier
+    version of the tool has written is redacted when it is opened.
+
     Use :meth:`open`.
     """
 
-    def __init__(self, path: Path, table: pa.Table | None, metadata: Metadata, journal: Journal) -> None:
+    def __init__(
+        self, path: Path, table: pa.Table | None, metadata: Metadata, journal: Journal, private: Private
+    ) -> None:
         self.path = path
+        self.private = private
         self.problems: tuple[str, ...] = ()
         self._table = table
         self._metadata = metadata
@@ -47,12 +56,13 @@ class ResultsFile:
         self._by_key: dict[str, dict[Identity, Observation]] | None = None
 
     @classmethod
-    def open(cls, path: Path, *, must_exist: bool = False) -> ResultsFile:
+    def open(cls, path: Path, *, must_exist: bool = False, private: Private | None = None) -> ResultsFile:
         """Read what is there. Nothing is written before the first :meth:`append`.
 
         Args:
             path: Of the Parquet file; the journal lies beside it, with ``.journal`` appended to the name.
             must_exist: It is an error that neither is there.
+            private: What must not be written; what is private on this machine when None.
 
         ``problems`` then tells, in one line each, what could not be used.
 
@@ -68,13 +78,14 @@ class ResultsFile:
         journal = Journal(path.with_name(path.name + ".journal"))
         _check_place(path, journal.path, must_exist)
         content = journal.read()
-        table, metadata = read_table(path) if path.exists() else (None, Metadata())
-        results = cls(path, table, metadata, journal)
+        private = this_machine() if private is None else private
+        table, metadata = _read(path, private) if path.exists() else (None, Metadata())
+        results = cls(path, table, metadata, journal, private)
         results._take_in(content)
         return results
 
     def _take_in(self, content: JournalContent) -> None:
-        found, recorded, strange = _records(self.path, content)
+        found, recorded, strange = _records(self.path, content, self.private)
         self._metadata = self._metadata.with_more(recorded)
         for observation in found:
             self._remember(observation)
@@ -86,21 +97,26 @@ class ResultsFile:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
 
     def _remember(self, observation: Observation) -> None:
-        self._added[_identity(observation)] = observation
+        self._added[identity(observation)] = observation
         if self._by_key is not None:
-            self._by_key[observation.key][_identity(observation)] = observation
+            self._by_key[observation.key][identity(observation)] = observation
 
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
         if self._by_key is None:
             self._by_key = defaultdict(dict)
             for observation in self.observations():
-                self._by_key[observation.key][_identity(observation)] = observation
+                self._by_key[observation.key][identity(observation)] = observation
         return list(self._by_key[key].values()) if key in self._by_key else []
 
     def observations(self) -> list[Observation]:
         """All of them, in the order in which they were recorded."""
         return _merged(self._table, self._added)
+
+    @property
+    def metadata(self) -> Metadata:
+        """Runs, locks and sources together."""
+        return self._metadata
 
     @property
     def runs(self) -> tuple[Mapping[str, object], ...]:
@@ -114,8 +130,16 @@ class ResultsFile:
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """SHA-256 to text of the case files that ran and of the neighbours that they imported."""
+        """SHA-256 to text of the case files that ran and of the neighbours that they imported.
+
+        A text in which something private was replaced is not the one that ran: see :meth:`is_whole`.
+        """
         return self._metadata.sources
+
+    def is_whole(self, digest: str) -> bool:
+        """Whether the source that is kept under a hash is, byte for byte, what ran."""
+        text = self._metadata.sources.get(digest)
+        return text is not None and hashlib.sha256(text.encode()).hexdigest() == digest
 
     def begin(self, manifest: Mapping[str, object]) -> None:
         """Record a run before its first cell, so that a killed one has its manifest too.
@@ -123,6 +147,7 @@ class ResultsFile:
         Args:
             manifest: JSON object with a ``run_id``: the command, the facts on the host, the versions.
         """
+        manifest = self.private.manifest(manifest)
         self._metadata = self._metadata.with_more(Metadata(runs=(manifest,)))
         self._journal.append({"v": SCHEMA_VERSION, "run": dict(manifest)})
 
@@ -130,6 +155,7 @@ class ResultsFile:
         """Keep a lock's text; nothing happens when it is known."""
         if lock_hash in self._metadata.locks:
             return
+        text = self.private.redact(text)
         self._metadata = self._metadata.with_more(Metadata(locks={lock_hash: text}))
         self._journal.append({"v": SCHEMA_VERSION, "lock": [lock_hash, text]})
 
@@ -141,18 +167,33 @@ class ResultsFile:
         """
         for digest, text in texts.items():
             if digest not in self._metadata.sources:
+                text = self.private.redact(text)
                 self._metadata = self._metadata.with_more(Metadata(sources={digest: text}))
                 self._journal.append({"v": SCHEMA_VERSION, "source": [digest, text]})
 
-    def append(self, observation: Observation) -> None:
+    def append(self, observation: Observation) -> Observation:
         """Keep an observation, on the disk before this returns. Safe from several threads.
+
+        Returns:
+            The observation as it is kept, without anything private.
 
         Raises:
             InfrastructureError: The disk is full or fails. The observation counts in this run all the same, and
                 :meth:`finish` tries to write it once more.
         """
+        observation = self.private.observation(observation)
         self._remember(observation)
         self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
+        return observation
+
+    def take_over(self, observations: Iterable[Observation], metadata: Metadata) -> None:
+        """Hold what other files have; it is on the disk once :meth:`finish` has written the file, and not before.
+
+        Where this file has another record of the same observation, the one that is taken over stands for it.
+        """
+        for observation in observations:
+            self._remember(observation)
+        self._metadata = self._metadata.with_more(metadata)
 
     def finish(self, manifest: Mapping[str, object] | None = None) -> None:
         """Write everything into the Parquet file, whole, and remove the journal.
@@ -174,11 +215,11 @@ class ResultsFile:
 
     def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
         content = self._journal.read()
-        table, metadata = read_table(self.path) if self.path.exists() else (self._table, self._metadata)
-        found, recorded, strange = _records(self.path, content)
-        added = {_identity(o): o for o in found} | self._added
+        table, metadata = _read(self.path, self.private) if self.path.exists() else (self._table, self._metadata)
+        found, recorded, strange = _records(self.path, content, self.private)
+        added = {identity(o): o for o in found} | self._added
         metadata = metadata.with_more(recorded).with_more(self._metadata)
-        metadata = metadata.with_more(Metadata(runs=() if manifest is None else (manifest,)))
+        metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
         write_whole(self.path, _merged(table, added), metadata, tool_version())
         aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in strange]
         if aside:
@@ -199,7 +240,8 @@ class ResultsFile:
         self.close()
 
 
-def _identity(observation: Observation) -> Identity:
+def identity(observation: Observation) -> Identity:
+    """What makes a record the same observation as another."""
     return observation.key, observation.repeat, observation.run_id
 
 
@@ -211,12 +253,23 @@ def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> li
     stored = [] if table is None else observations_of(table)
     if not added:
         return stored
-    merged = {_identity(o): o for o in stored}
+    merged = {identity(o): o for o in stored}
     merged.update(added)
     return list(merged.values())
 
 
-def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Metadata, list[Mapping[str, object]]]:
+def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
+    """Table and metadata of a file; redacted here where its writer did not do that yet."""
+    table, metadata, redacted = read_table(path)
+    if redacted:
+        return table, metadata
+    found = to_table([private.observation(each) for each in observations_of(table)])
+    return found.select([name for name in STORED if name in table.column_names]), metadata.redacted(private)
+
+
+def _records(
+    path: Path, content: JournalContent, private: Private
+) -> tuple[list[Observation], Metadata, list[Mapping[str, object]]]:
     """What a journal's records say, and the records that are whole but of a kind that nobody knows."""
     observations: list[Observation] = []
     runs: list[Mapping[str, object]] = []
@@ -228,7 +281,7 @@ def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Me
             (kind,) = record.keys() - {"v"}
             value: Any = record[kind]
             if kind == "observation":
-                observations.append(known_fields(value))
+                observations.append(private.observation(known_fields(value)))
             elif kind == "run":
                 runs.append(checks.run(value))
             else:
@@ -236,7 +289,8 @@ def _records(path: Path, content: JournalContent) -> tuple[list[Observation], Me
                 texts[kind][digest] = text
         except (KeyError, ValueError, TypeError, AttributeError):
             strange.append(record)
-    return observations, Metadata().with_more(Metadata(tuple(runs), texts["lock"], texts["source"])), strange
+    metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
+    return observations, Metadata().with_more(metadata), strange
 
 
 def _check_version(path: Path, version: object) -> None:
@@ -259,10 +313,11 @@ def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
 
 
 def _look(path: Path, journal: Path, must_exist: bool) -> None:
-    hint = "name another file for the results"
+    hint = "name a results file" if must_exist else "name another file for the results"
     for each in (path, journal):
         if each.exists() and not each.is_file():
-            raise UsageError(f"{each} is no file, so no results can be kept there", hint=hint)
+            what = "there are no results in it" if must_exist else "no results can be kept there"
+            raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:

@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import re
+import socket
 import traceback
+import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from bisect_torch.worker.origin import Frame, Places
@@ -23,6 +25,7 @@ _NO_KEYWORD = re.compile(
     r"got an unexpected keyword argument '([^']+)'|some of the keywords were incorrect: (\w+)"
     r"|'(\w+)' is an invalid keyword"
 )
+_REFUSED = re.compile(r"([A-Za-z_][\w.]*)\(\) got an unexpected keyword argument")
 _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|(?:CUDA|HIP|XPU|MPS backend) out of memory"
 )
@@ -64,6 +67,8 @@ def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) 
         facts["outcome"] = "out_of_memory"
     if disk_full(raised):
         facts.update(outcome="lost", reason="no space left on the device that the case wrote to")
+    elif no_network(raised):
+        facts.update(outcome="lost", reason="no network: %s" % facts["root_message"])
     return facts
 
 
@@ -172,6 +177,20 @@ def disk_full(raised: BaseException) -> bool:
     )
 
 
+def no_network(raised: BaseException) -> bool:
+    """Whether this machine has no way out, anywhere in the chain: no name server, no route.
+
+    A connection that is refused is not among these: somebody answered.
+    """
+    for each in chain(raised):
+        for cause in (each, getattr(each, "reason", None)):  # urllib keeps it as the reason of its own error
+            if isinstance(cause, socket.gaierror):
+                return cause.errno in (socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_NONAME)
+            if isinstance(cause, OSError) and cause.errno in (errno.ENETUNREACH, errno.ENETDOWN):
+                return True
+    return False
+
+
 def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
     """The name or keyword that torch does not have, when the exception says so and code outside torch asked for it."""
     if not _asked_from_outside(frames):
@@ -187,8 +206,29 @@ def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
         return _absent_attribute(raised)
     if isinstance(raised, TypeError):
         match = _NO_KEYWORD.search(message_of(raised))
-        return next(group for group in match.groups() if group) + "=" if match else None
+        if match is None or _called_another(raised):
+            return None
+        return next(group for group in match.groups() if group) + "="
     return None
+
+
+def _called_another(raised: TypeError) -> bool:
+    """Whether what refused a keyword is known not to be torch's: its name stands for something else at the call.
+
+    Names are looked up there among the variables, and in the modules and classes that these hold.
+    """
+    match = _REFUSED.match(message_of(raised))
+    trace = raised.__traceback__
+    if match is None or trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    wanted = match.group(1)
+    held = list(trace.tb_frame.f_globals.values()) + list(trace.tb_frame.f_locals.values())
+    inside = [vars(each).get(wanted.split(".")[-1]) for each in held if isinstance(each, (types.ModuleType, type))]
+    kinds = (types.FunctionType, types.MethodType, type)
+    found = [each for each in held + inside if isinstance(each, kinds) and each.__qualname__ == wanted]
+    return bool(found) and not any(_in_torch(str(each.__module__)) for each in found)
 
 
 def _asked_from_outside(frames: List[Frame]) -> bool:

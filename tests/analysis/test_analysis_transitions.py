@@ -341,3 +341,19 @@ def test_kinds_are_those_of_the_model() -> None:
     assert {kind.value for kind in TransitionKind} == {
         "broke", "fixed", "became silent", "changed", "appeared", "disappeared"
     }  # fmt: skip
+
+
+def test_a_search_looks_over_builds_that_lack_the_name() -> None:
+    """Their absence is told by a transition of its own; the change behind it is not lost in it."""
+    words = ["ok", "api_absent", "api_absent", "error:AttributeError"]
+    builds = [f"2.{place}.0" for place in range(4)]
+    (series,) = build_series([observe(word, build=build) for word, build in zip(words, builds, strict=True)], builds)
+    every = [(each.kind, each.before.build, each.after.build) for each in transitions(series)]
+    # The same signature on both sides: that the name is there by now is a change all the same.
+    assert every == [
+        (TransitionKind.DISAPPEARED, "2.0.0", "2.1.0"),
+        (TransitionKind.APPEARED, "2.2.0", "2.3.0"),
+    ]
+    (found,) = transitions(series, over_absent=True)
+    assert (found.kind, found.before.build, found.after.build) == (TransitionKind.BROKE, "2.0.0", "2.3.0")
+    assert found.between == (("2.1.0", "not available"), ("2.2.0", "not available"))

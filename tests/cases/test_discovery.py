@@ -52,6 +52,23 @@ def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Pat
     assert found[0].file.sha256 != found[1].file.sha256
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("python train.py --steps 3", "train"),
+        ("python -u scripts/train.py --config other.py", "train"),
+        ("env SEED=1 bash ./run.sh", "run"),
+        ("python -m pkg.train --out x.py", "pkg.train"),
+        ("/usr/bin/python3.11 -c pass x.py", "python3"),
+        ("./benchmark --fast", "benchmark"),
+        ("tool -- x.py", "tool"),
+    ],
+)
+def test_a_command_is_named_by_what_tells_it_from_others(words: str, name: str) -> None:
+    (found,) = cases.discover([], command=words.split())
+    assert [case.name for case in found.cases] == [name]
+
+
 def test_a_command_is_one_case_that_depends_on_its_words_and_files(tmp_path: Path) -> None:
     script = tmp_path / "x.py"
     script.write_text("1\n")
@@ -59,7 +76,7 @@ def test_a_command_is_one_case_that_depends_on_its_words_and_files(tmp_path: Pat
     (before,) = cases.discover([], command=words, bad_if_output="NaN", timeout_s=5)
     (case,) = before.cases
     assert before.file.kind is CaseKind.COMMAND
-    assert case.name == "python3"
+    assert case.name == "x"
     assert case.argv == tuple(words)
     assert before.instances is not None
     assert (case.bad_if_output, before.instances[0].limits.timeout_s) == ("NaN", 5)
@@ -211,3 +228,13 @@ def test_an_empty_expansion_is_a_usage_error(tmp_path: Path) -> None:
     assert found.instances is None
     with pytest.raises(UsageError, match=r"x.py:1: declares no case"):
         cases.from_expansion(found, [])
+
+
+def test_commands_of_one_folder_run_together_each_under_its_name_and_with_its_words() -> None:
+    first, second = (cases.discover([], command=words)[0] for words in (["true"], ["false", "x"]))
+    both = cases.together([cases.called(first, "python"), second])
+    assert [(each.name, each.case.argv) for each in both.instances or ()] == [
+        ("python", ("true",)),
+        ("false", ("false", "x")),
+    ]
+    assert len({each.case.file.sha256 for each in both.instances or ()}) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -243,3 +244,23 @@ def test_release_and_today_are_taken_together_only_where_cells_run(tmp_path: Pat
     assert (both.code, neither.code) == (2, 2)
     assert "--locks takes one of release and today here" in both.stderr
     assert "'tomorrow' is not one of release, today and release,today" in neither.stderr
+
+
+def test_files_added_to_a_release_later_are_another_torch_and_are_not_taken(tmp_path: Path) -> None:
+    """A wheel with a build number comes before the one without, for the same version: 2.10.0 got some after weeks."""
+    later = fake_torch("2.1.0", "rebuilt = True", requires=["triton==3.1.0"], upload_time=LATER)
+    later = dataclasses.replace(later, filename="torch-2.1.0-3-py3-none-any.whl")
+    case = "import numpy, torch\nassert not hasattr(torch, 'rebuilt')\nassert numpy.__version__ < '2.2'\n"
+    with tool_on(tmp_path, [*wheels(), later]) as tool:
+        tool.write("repro.py", case)
+
+        ran = tool.run("repro.py", "--from", "2.1.0", "--locks", "release,today", "--json")
+        cause = attribute(tool, "repro", "--before", "2.1.0", "--after", "2.2.0", "--json")
+        alone = tool.run("repro.py", "--from", "2.1.0", "--locks", "today", "--json", "-o", "today.parquet")
+
+    assert ran.verdicts("repro") == ["ok", "wrong"]
+    assert (cause.data["cause"], cause.data["packages"]) == ("dependency", ["numpy"])
+    assert alone.verdicts("repro") == ["wrong", "wrong"]
+    (note,) = alone.data["notes"]
+    assert note.startswith("all builds have today's dependencies, not those of their day")
+    assert not [path for path in tool.index.begun if path.endswith(later.filename)]

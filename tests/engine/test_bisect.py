@@ -124,6 +124,24 @@ def test_few_environments_are_made_and_a_second_time_none(make_tool: MakeTool) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("builds", "first_bad"), [(9, 1), (9, 4), (9, 8), (16, 7), (17, 9)])
+def test_no_more_environments_are_built_than_is_stated(make_tool: MakeTool, builds: int, first_bad: int) -> None:
+    """Counted where they are built, confirmations included, and not in the search: ceil(log2 n) + 2."""
+    versions = [f"2.{minor}.0" for minor in range(1, builds + 1)]
+    tool = make_tool({name: OK if place < first_bad else WRONG for place, name in enumerate(versions)})
+    tool.write("cases.py", CASES)
+
+    answer = bisect(tool, "cases.py", "--good", versions[0], "--bad", versions[-1], "--json")
+
+    assert pairs(answer) == [(versions[first_bad - 1], versions[first_bad])]
+    built = [path.name for path in (tool.folder / "store" / "envs").iterdir() if path.name[:1].isdigit()]
+    assert len(built) == len(answer.data["search"]["made"]) <= math.ceil(math.log2(builds)) + 2
+    downloaded = {request.path for request in tool.index.requested("/files/torch-*.whl")}
+    assert len(downloaded) == len(built)
+    assert not any("not confirmed" in sentence for sentence in answer.sentences())
+
+
+@pytest.mark.slow
 def test_a_matrix_that_was_run_before_makes_it_free(make_tool: MakeTool) -> None:
     """And complete: a change that came and went is in the results, so it is found."""
     tool = make_tool({"2.1.0": OK, "2.2.0": WRONG, "2.3.0": OK, "2.4.0": OK, "2.5.0": WRONG})

@@ -155,7 +155,9 @@ def test_a_broken_local_torch_is_broken(local: Path) -> None:
 
 def test_credentials_are_taken_out_of_addresses() -> None:
     said = "error: https://me:pw@host/simple/ and http://tok@host/x?access_token=abc&page=2 failed"
-    assert redact(said) == "error: https://***@host/simple/ and http://***@host/x?access_token=***&page=2 failed"
+    assert redact(said) == (
+        "error: https://<redacted>@host/simple/ and http://<redacted>@host/x?access_token=<redacted>&page=2 failed"
+    )
 
 
 # --- real releases

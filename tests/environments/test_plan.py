@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.environments import EnvironmentOptions, Store, plan_environments, pythons
+from bisect_torch.environments import EnvironmentOptions, Store, completed, plan_environments, pythons
 from bisect_torch.environments.pythons import Available, Choice, choose
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
@@ -37,6 +37,27 @@ def test_a_plan_says_what_is_there_and_what_has_to_come(workshop: Workshop) -> N
     assert plan.minutes > 0
     assert "MB/s" in plan.basis
     assert len(workshop.index.requested("/files/*.whl")) == before
+
+
+def test_locks_that_are_not_asked_for_now_are_left_open_and_made_later(workshop: Workshop) -> None:
+    """A search of many builds: two are looked at, and what one more of their kind adds is counted for the others."""
+    for version in ("2.7.0", "2.8.0"):
+        workshop.serve(fake_torch(version, padding=1_000_000, upload_time="2025-01-01"))
+    workshop.ensure("2.4.1")
+    builds = [workshop.build(version) for version in ("2.4.1", "2.5.0", "2.6.0", "2.7.0", "2.8.0")]
+    plan = plan_environments(builds, workshop.options, at_most=3, now={"2.8.0"})
+    assert [planned.open for planned in plan.environments] == [False, True, True, True, False]
+    assert len(list(workshop.store.locks.glob("*.lock"))) == 2
+    assert [planned.build.version for planned in plan.missing] == ["2.5.0", "2.6.0", "2.7.0", "2.8.0"]
+    assert plan.counted == 3
+    assert 3_000_000 < plan.download_bytes < 3_060_000
+
+    done = completed(plan.environments, workshop.options)
+
+    assert not any(planned.open for planned in done)
+    assert len({planned.lock_hash for planned in done}) == 5
+    assert len(list(workshop.store.locks.glob("*.lock"))) == 5
+    assert not plan_environments(builds, workshop.options, now=()).environments[1].open, "it is there now"
 
 
 def test_an_index_without_sizes_leaves_them_unknown(workshop: Workshop) -> None:

@@ -77,14 +77,16 @@ def test_a_run_without_predictions_says_nothing_of_them():
 
 def test_a_run_that_came_out_as_predicted_says_so_in_one_line():
     text = plain(summary(found(*FITTING), 80))
-    assert [line for line in text.splitlines() if "predicted" in line] == ["as predicted: 6 of 6 cells"]
+    assert [line for line in text.splitlines() if "predicted" in line] == [
+        "as predicted: 6 of 6 cells (1 on a simulated backend)"
+    ]
 
 
 def test_each_deviation_is_said_with_what_was_expected_and_what_was_seen():
     text = plain(summary(found(*FITTING, *DEVIATING, *UNJUDGED), 100))
     section = text[text.index("as predicted") :].partition("\n\n")[0]
     assert section.splitlines() == [
-        "as predicted: 6 of 12 cells; 2 more could not be judged",
+        "as predicted: 6 of 12 cells (2 on a simulated backend); 2 more could not be judged",
         "  bmm[batch=11]: predicted wrong (flat index of a wraps at 2**32), seen ok, in 2.4.1",
         "  bmm[batch=12]: predicted ok, seen wrong (strides of b ignored), in 2.4.1",
         "  bmm[batch=13]: predicted wrong (flat index of a wraps at 2**32), seen wrong (by no known model),",
@@ -107,7 +109,7 @@ def test_the_same_deviation_of_many_instances_is_one_line_and_every_cell_is_in_t
     document = found(*FITTING, *cells)
     text = plain(summary(document, 100))
     assert text[text.index("as predicted") :].partition("\n\n")[0].splitlines() == [
-        "as predicted: 6 of 46 cells",
+        "as predicted: 6 of 46 cells (1 on a simulated backend)",
         "  40 of 47 instances of bmm, such as bmm[batch=100]: predicted wrong (flat index of a wraps at",
         "    2**32), seen ok, in 2.4.1",
     ]

@@ -94,12 +94,16 @@ def test_nothing_changed_is_said():
     assert "Nothing changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
 
 
-def test_a_missing_module_comes_with_the_option_that_adds_it():
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
+)
+def test_a_missing_module_comes_with_the_option_that_adds_it(module, hint):
     broken = series("f", "ok", "ok")
-    points = tuple(point(name, "broken", reason="No module named 'torchvision.ops'") for name in broken.builds)
+    points = tuple(point(name, "broken", reason=f"No module named {module!r}") for name in broken.builds)
     found = unjudged(findings(series("g", "ok", "ok"), type(broken)("c", "f", "cpu", broken.builds, points)))
     assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
-        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), "--with torchvision")
+        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), hint)
     ]
 
 
@@ -112,7 +116,7 @@ def test_the_data_is_json_without_infinities_and_names_every_cell():
     assert document["series"][0]["cells"]["2.4.1"] is None
     assert document["series"][0]["cells"]["2.5.0"]["rel_error"] == "inf"
     assert sorted(document) == [
-        "builds", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
+        "builds", "causes", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
         "interrupted", "notes",
         "predictions", "results", "seconds", "series", "unjudged",
     ]  # fmt: skip

@@ -168,6 +168,24 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         ("import torch\ntorch.Tensor.nothing", {"absent_name": "torch.Tensor.nothing"}),
         ("import torch\ntorch.add(1, c=2)", {"error_type": "TypeError", "absent_name": "c="}),
         ("import json\njson.nothing", {"error_type": "AttributeError", "absent_name": None}),
+        ("import json\njson.dumps(1, c=2, cls=lambda **_: 1/0)", {"root_type": "ZeroDivisionError"}),
+        # A keyword that something else than torch refuses: known by its name where it was called.
+        ("import shutil\nshutil.copyfile('a', 'b', c=2)", {"error_type": "TypeError", "absent_name": None}),
+        ("def f(): ...\nf(c=2)", {"error_type": "TypeError", "absent_name": None}),
+        ("class C:\n  def m(self): ...\nC().m(c=2)", {"error_type": "TypeError", "absent_name": None}),
+        ("import torch\ndef add(): ...\ntorch.add(1, c=2)", {"absent_name": "c="}),
+        # No network is the machine's fault; a refusal is somebody's answer.
+        (
+            "import socket\nraise OSError('no weights') from socket.gaierror(socket.EAI_AGAIN, 'no name server')",
+            {"outcome": "lost", "reason": "no network: [Errno -3] no name server"},
+        ),
+        (
+            "import socket, urllib.error\nraise urllib.error.URLError(socket.gaierror(socket.EAI_NONAME, 'no name'))",
+            {"outcome": "lost"},
+        ),
+        ("import errno\nraise OSError(errno.ENETUNREACH, 'no route')", {"outcome": "lost"}),
+        ("import errno\nraise OSError(errno.ECONNREFUSED, 'no')", {"outcome": "raised"}),
+        ("open('no such file')", {"outcome": "raised", "error_type": "FileNotFoundError"}),
         ("raise SystemExit(3)", {"outcome": "exited", "exit_code": 3}),
         ("raise SystemExit(-1)", {"outcome": "exited", "exit_code": 255}),
         ("raise SystemExit(125)", {"outcome": "skipped"}),

@@ -1,0 +1,139 @@
+"""Which rows likely have one cause, and which of the causes weighs most. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bisect_torch.analysis.transitions import fold, transitions
+from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
+
+Models = Mapping[tuple[str, str, str, str], str]
+"""Case file, instance, device and build to the fault model that reproduces the wrong value there exactly."""
+
+_BAD_ENDS = (TransitionKind.BECAME_SILENT, TransitionKind.BROKE)
+_KINDS = (
+    *_BAD_ENDS, TransitionKind.CHANGED, TransitionKind.FIXED, TransitionKind.DISAPPEARED, TransitionKind.APPEARED,
+)  # fmt: skip
+_VERDICTS = (Verdict.WRONG, Verdict.CRASH, Verdict.ERROR, Verdict.TIMEOUT, Verdict.OOM)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Rows that went the same way on every build, and what shows that it likely is for one reason.
+
+    Args:
+        series: At least one, in the order of the results.
+        changes: One for each change, oldest first: the transitions of all rows there, unconfirmed ones first.
+        same_history: Other rows with the same signature on every build, of which nothing tells that they have the
+            same cause.
+    """
+
+    series: tuple[Series, ...]
+    changes: tuple[tuple[Transition, ...], ...]
+    same_history: tuple[Series, ...] = ()
+
+    @property
+    def judged(self) -> tuple[Point, ...]:
+        """The judged points of the first row."""
+        return tuple(point for point in self.series[0].points if point is not None and point.judgement.verdict.judged)
+
+    @property
+    def flaky(self) -> bool:
+        return any(point is not None and point.flaky for each in self.series for point in each.points)
+
+    @property
+    def main_change(self) -> tuple[Transition, ...]:
+        """The change that a report is about: the newest of those that made it worst. Empty where nothing changed."""
+        return min(reversed(self.changes), key=lambda change: _KINDS.index(change[0].kind), default=())
+
+
+def causes(series: Sequence[Series], models: Models | None = None) -> list[Cause]:
+    """What is to be told about these rows, grouped, the most severe first; rows that are ok wherever judged are not.
+
+    Instances of one case with the same signature on every build are one cause. Rows of different cases are so only
+    where more is alike than the builds: the same normalised message and frame, or the same fault model, wherever they
+    are bad at the end of a change and on the newest build. Two values that become wrong in one release are common, and
+    say nothing about each other.
+
+    Args:
+        models: For wrong values that a fault model explains.
+    """
+    found: list[Cause] = []
+    for alike in fold(series):
+        if not _telling(alike[0]):
+            continue
+        groups: dict[object, list[Series]] = {}
+        for each in alike:
+            groups.setdefault(_evidence(each, models or {}) or _case(each), []).append(each)
+        parts = _with_their_case(list(groups.values()))
+        for part in parts:
+            members = {id(each) for each in part}
+            others = tuple(each for each in alike if id(each) not in members)
+            found.append(Cause(tuple(part), _changes(part), others))
+    return sorted(found, key=_severity)  # stable
+
+
+def _with_their_case(groups: list[list[Series]]) -> list[list[Series]]:
+    """Groups that share a case are one: instances of a case that went alike are never told apart."""
+    merged: list[list[Series]] = []
+    for group in groups:
+        names = {_case(each) for each in group}
+        home = next((other for other in merged if names & {_case(each) for each in other}), None)
+        if home is None:
+            merged.append(list(group))
+        else:
+            home.extend(group)
+    return merged
+
+
+def _case(series: Series) -> tuple[str, str]:
+    return series.case_file, series.instance.partition("[")[0]
+
+
+def _telling(series: Series) -> bool:
+    """Whether something is bad, flaky or changes."""
+    return any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in series.points)
+
+
+def _evidence(series: Series, models: Models) -> tuple[object, ...] | None:
+    """What is seen at every bad end of a change and at the newest point; None where one of them shows too little."""
+    ends = [end for change in transitions(series) for end in (change.before, change.after)]
+    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+    shown: list[str] = []
+    for point in [*ends, *judged[-1:]]:
+        if not point.judgement.verdict.bad:
+            continue
+        if point.flaky:
+            return None
+        what = point.judgement.detail
+        if point.judgement.verdict is Verdict.WRONG:
+            what = models.get((series.case_file, series.instance, series.device, point.build), "")
+        elif point.judgement.verdict is not Verdict.ERROR:
+            what = ""  # a signal, or an end that did not come, has many causes
+        if not what:
+            return None
+        shown.append(what)
+    return tuple(shown) or None
+
+
+def _changes(series: Sequence[Series]) -> tuple[tuple[Transition, ...], ...]:
+    at: dict[tuple[str, str], list[Transition]] = {}
+    for each in series:
+        for found in transitions(each):
+            at.setdefault((found.before.build, found.after.build), []).append(found)
+    return tuple(tuple(sorted(change, key=lambda one: one.confirmed)) for change in at.values())
+
+
+def _severity(cause: Cause) -> tuple[int, int, int]:
+    """Bad on the newest build before fixed, then what a release broke, then silent values before crashes and errors."""
+    judged = cause.judged
+    newest = judged[-1] if judged else None
+    change = cause.main_change
+    worst = min(
+        (_VERDICTS.index(point.judgement.verdict) for point in judged if point.judgement.verdict.bad), default=9
+    )
+    broke = bool(change) and change[0].kind in _BAD_ENDS
+    if newest is not None and newest.judgement.verdict.bad and not newest.judgement.api_absent:
+        return 0, 0 if broke else 2 if newest.flaky else 1, _VERDICTS.index(newest.judgement.verdict)
+    return 1, 0 if broke else 1 + (_KINDS.index(change[0].kind) if change else 0), worst

@@ -1,0 +1,103 @@
+"""``bisect-torch merge``: one results file from several."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_torch.results import ResultsFile
+
+_DESCRIPTION = """\
+Put the results of several files into one: shards of a run, several machines, a run that was killed (its
+journal is read too). Each observation is kept once, with the manifests, locks and case texts. The files
+that are read are not changed, unless the one after -o is among them: then the others are added to it.
+"""
+
+_EXAMPLES = """\
+examples:
+  bisect-torch merge shard-1.parquet shard-2.parquet -o all.parquet
+  bisect-torch merge all.parquet new.parquet -o all.parquet    add to a file
+
+exit codes: 0 merged, 1 merged with conflicts (the same observation, not the same facts), 2 usage
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``merge`` command."""
+    parser = subparsers.add_parser(
+        "merge",
+        usage="%(prog)s A B ... -o OUT",
+        help="one results file from several",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="A", help="results files")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="a new file, or one of those that are merged"
+    )
+
+
+def command(args: argparse.Namespace) -> int:
+    """Write the merged file, say what came together; 1 where two files contradict one another.
+
+    Raises:
+        UsageError: A file holds no results, one is named twice, or a file that is not merged is in the place of OUT.
+        InfrastructureError: OUT cannot be written; nothing has changed.
+    """
+    from bisect_torch.report.merging import merge_lines
+    from bisect_torch.report.terminal import print_lines, width_for
+    from bisect_torch.results import ResultsFile
+    from bisect_torch.results.merging import Part, merge
+
+    _refuse_twice(args.files)
+    _refuse_other_file(args.output, args.files)
+    files = [ResultsFile.open(path, must_exist=True) for path in args.files]
+    target = ResultsFile.open(args.output)
+    _tell_problems(args.files, files)
+    parts = [
+        Part(str(path), tuple(file.observations()), file.metadata) for path, file in zip(args.files, files, strict=True)
+    ]
+    merged = merge(parts)
+    target.take_over(merged.observations, merged.metadata)
+    target.finish()
+    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout)))
+    return int(bool(merged.conflicts or merged.other_texts))
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    from bisect_torch.errors import UsageError
+
+    seen: dict[Path, Path] = {}
+    for path in files:
+        before = seen.setdefault(path.resolve(), path)
+        if before is not path:
+            raise UsageError(f"{path} is the same file as {before}", hint="name each file once")
+
+
+def _refuse_other_file(output: Path, files: Sequence[Path]) -> None:
+    from bisect_torch.errors import UsageError
+
+    place = output.resolve()
+    if place in {path.resolve() for path in files}:
+        return
+    for each in (place, place.with_name(place.name + ".journal")):
+        if each.exists():
+            raise UsageError(
+                f"{each} is there already, and is not among the files to be merged",
+                hint="name a new file after -o, or name this one among the files too to add the others to it",
+            )
+
+
+def _tell_problems(paths: Sequence[Path], files: Sequence[ResultsFile]) -> None:
+    from bisect_torch.errors import UsageError
+
+    empty = [path for path, file in zip(paths, files, strict=True) if not file.observations()]
+    if len(empty) == len(paths):
+        raise UsageError(f"{empty[0]} holds no results", hint="bisect-torch run makes them")
+    notes = [f"{path} holds no results" for path in empty]
+    for note in [*notes, *(problem for file in files for problem in file.problems)]:
+        print(f"note: {note}", file=sys.stderr)

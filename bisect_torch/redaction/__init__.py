@@ -1,0 +1,26 @@
+"""Nothing private leaves: names, folders and secrets are replaced where something enters results or a report."""
+
+from bisect_torch.redaction.machine import private_of, this_machine
+from bisect_torch.redaction.names import (
+    holds_credentials,
+    is_secret_name,
+    secret_values,
+    variables_for_uv,
+    without_secrets,
+)
+from bisect_torch.redaction.private import STORE, Private
+from bisect_torch.redaction.shapes import HIDDEN, without_tokens
+
+__all__ = [
+    "HIDDEN",
+    "STORE",
+    "Private",
+    "holds_credentials",
+    "is_secret_name",
+    "private_of",
+    "secret_values",
+    "this_machine",
+    "variables_for_uv",
+    "without_secrets",
+    "without_tokens",
+]

@@ -1,0 +1,336 @@
+"""What is private on a machine, as a value, and the pure functions that take it out of texts.
+
+The rules, in the order in which they are applied:
+
+* Secrets (values of secret variables, passwords) become ``<redacted>`` wherever they stand, also quoted as in an
+  address, escaped as in ``repr`` and JSON. Where an output was shortened, so do pieces of at least six characters, and
+  pieces of folders their names.
+* What is a secret by its shape, whoever's it is: see :mod:`bisect_torch.redaction.shapes`.
+* Folders become their names (``<cwd>``, ``<home>``, …), the longest first. One with a single part, such as ``/app``, is
+  looked for only where a path begins. Anybody's ``/home/NAME`` and ``/Users/NAME`` is ``<home>`` too.
+* Names of users and hosts become ``<user>`` and ``<host>``. One of at least :data:`LONG_NAME` characters that is no
+  ordinary word is replaced wherever it stands as a whole word. A short or ordinary one (``a``, ``root``, ``ubuntu``)
+  is replaced only where nothing else can be meant: before an ``@``, after a ``~``, after ``-of-`` (pytest's folders),
+  and, with at least three characters and no ordinary word, as a part of a path.
+
+Replacing twice changes nothing, and a text without anything private is given back as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+from bisect_torch.model import Observation
+from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
+
+HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
+USER, HOST = "<user>", "<host>"
+
+LONG_NAME = 5
+"""Characters from which on a name is looked for as a word, not only in paths."""
+
+_ORDINARY = """
+    admin administrator build builder builds cases ci circleci cloud code codespace computer conda container cuda
+    data debian default dev developer docker environment fedora gitlab guest home host jenkins jovyan laptop lib linux
+    local localhost mac machine model models node numpy nobody opc opt python pytorch root runner server share shared
+    site-packages src store system temp tensor test tester tests tmp torch ubuntu user users usr vagrant var vscode
+    work worker workspace
+"""
+ORDINARY = frozenset(_ORDINARY.split())
+"""Names of accounts and machines that say nothing about anybody, and words that fill paths and messages."""
+
+_SHORTEST_PART = 3
+
+_PLACEHOLDERS = (HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES, USER, HOST, HIDDEN)
+_PLACEHOLDER = "|".join(re.escape(each) for each in _PLACEHOLDERS)
+
+_ANY_HOME = re.compile(
+    r"(?<![\w.~<>-])(?:(?:/export|/var)?/home|/Users|/mnt/[a-z]/Users)/[^/\s'\"`:,;<>()\[\]{}|\\]+"
+    r"|\b[A-Za-z]:(?:\\\\?)Users(?:\\\\?)[^\\/\s'\"`:,;<>()\[\]{}|]+"
+)
+_LEFT_OUT = re.compile(r"\n\[\.\.\. \d+ (?:bytes|characters) left out \.\.\.\]\n")
+_SHORTEST_PIECE = 6
+_MAYBE_CUT = 500
+"""Characters from which on an output or a message may have been shortened."""
+
+_LONGEST_CACHED = 32 * 1024
+
+Value = TypeVar("Value")
+_JSON_FIELDS = frozenset({"parameters", "warnings", "measurements", "local_modules"})
+_TEXT_FIELDS = (
+    "build_name", "case_file", "case", "parameters", "issue", "reason", "error_type", "message", "root_type",
+    "root_message", "frame", "missing_module", "absent_name", "failed_capability", "traceback", "stack", "check_path",
+    "mismatch", "actual_value", "expected_value", "explained_by", "measurements", "warnings", "stdout_tail",
+    "stderr_tail", "local_modules", "device_name", "driver",
+)  # fmt: skip
+"""Columns of results that may hold what a case, a user or a machine wrote."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Private:
+    """What must not leave a machine. Gathered once, at the edge: :func:`bisect_torch.redaction.this_machine`.
+
+    Args:
+        users: Names of the user: login, full name.
+        hosts: Names of the machine.
+        folders: Absolute path and what stands for it.
+        secrets: Texts such as the values of ``*_TOKEN`` variables.
+    """
+
+    users: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    folders: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+    def with_folders(self, more: Iterable[tuple[str, str]]) -> Private:
+        """The same with further folders; those that are there keep their names."""
+        known = {path for path, _ in self.folders}
+        added = tuple((path, name) for path, name in more if path not in known)
+        return dataclasses.replace(self, folders=(*self.folders, *added))
+
+    @functools.cached_property
+    def portable(self) -> Private:
+        """With the folders alone that every machine has: what it replaces, :meth:`expand` finds again."""
+        kept = tuple((path, name) for path, name in self.folders if name in (CWD, HOME))
+        return dataclasses.replace(self, folders=kept)
+
+    def manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """A run's manifest as it may be kept: its words say as much as they can of where things lie."""
+        found: dict[str, Any] = self.value(self.portable.value(manifest))
+        return found
+
+    # --- texts
+
+    def redact(self, text: str) -> str:
+        """The text without anything private."""
+        return self._cached(text) if len(text) < _LONGEST_CACHED else self._redact(text)
+
+    def hide_secrets(self, text: str) -> str:
+        """The text without secrets, with the names and folders that the user of this machine knows anyway."""
+        return without_tokens(self._secret.sub(functools.partial(_put, HIDDEN), text) if self._secret else text)
+
+    def words(self, words: Iterable[str]) -> list[str]:
+        """The words of a command line; what follows ``--password`` and the like goes too."""
+        found: list[str] = []
+        before = ""
+        for word in words:
+            secret = SECRET_OPTION.fullmatch(before) and not word.startswith("-")
+            found.append(HIDDEN if secret else self.redact(word))
+            before = word
+        return found
+
+    def value(self, value: Any) -> Any:
+        """A JSON value; keys count as well."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {self.redact(key): self.value(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            words = all(isinstance(each, str) for each in value)
+            return self.words(value) if words else [self.value(each) for each in value]
+        return value
+
+    def json(self, text: str) -> str:
+        """A JSON text, given back as it is where it holds nothing private."""
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return self.redact(text)
+        after = self.value(value)
+        return text if after == value else json.dumps(after)
+
+    def instance(self, name: str) -> str:
+        """The name of an instance. One that had to be changed gets a mark of its own, so that no two become one."""
+        after = self.redact(name)
+        return after if after == name else f"{after}~{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+    def expand(self, text: str) -> str:
+        """A path or word of an earlier command line on this machine: ``<home>/x.py`` is ``/home/me/x.py`` again."""
+        for name in dict.fromkeys(name for _, name in self.folders):
+            if name in text:
+                text = text.replace(name, next(path for path, other in self.folders if other == name))
+        return text.replace(USER, self.users[0]) if self.users else text
+
+    # --- values of the tool
+
+    def inside(self, value: Value) -> Value:
+        """A value of the tool's types with every text in it redacted: dataclasses, tuples, mappings, paths.
+
+        Of observations only the names are looked at, which a run keeps as they are: their facts were redacted when they
+        entered results, or when a file that did not do that was opened.
+        """
+        after: Any = self._inside(value)
+        return after  # type: ignore[no-any-return]
+
+    def observation(self, observation: Observation) -> Observation:
+        """An observation as it may be kept."""
+        given = vars(observation)
+        changes: dict[str, str] = {}
+        for name in _TEXT_FIELDS:
+            text = given[name]
+            if text is None or text == "[]" or text == "{}":
+                continue
+            after = self.json(text) if name in _JSON_FIELDS else self.redact(text)
+            if after != text:
+                changes[name] = after
+        instance = self.instance(given["instance"])
+        if instance != given["instance"]:
+            changes["instance"] = instance
+        return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
+
+    def _named(self, observation: Observation) -> Observation:
+        names = {name: self.redact(getattr(observation, name)) for name in ("build_name", "case_file", "case")}
+        names["instance"] = self.instance(observation.instance)
+        changed = {name: text for name, text in names.items() if text != getattr(observation, name)}
+        return dataclasses.replace(observation, **changed) if changed else observation  # type: ignore[arg-type]
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, PurePath):
+            return type(value)(self.redact(str(value)))
+        if isinstance(value, Mapping):
+            return {self._inside(key): self._inside(each) for key, each in value.items()}
+        if isinstance(value, (tuple, list, frozenset)) and not hasattr(value, "_fields"):
+            return type(value)(self._inside(each) for each in value)
+        if isinstance(value, Observation):
+            return self._named(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._inside_dataclass(value)
+        return value
+
+    def _inside_dataclass(self, value: Any) -> Any:
+        changes = {}
+        for name in (field.name for field in dataclasses.fields(value) if field.init):
+            before = getattr(value, name)
+            changed = self.instance(before) if name == "instance" and isinstance(before, str) else self._inside(before)
+            if changed is not before and changed != before:
+                changes[name] = changed
+        return dataclasses.replace(value, **changes) if changes else value
+
+    # --- how
+
+    @functools.cached_property
+    def _cached(self) -> Callable[[str], str]:
+        return functools.lru_cache(maxsize=2048)(self._redact)
+
+    def _redact(self, text: str) -> str:
+        if not text:
+            return text
+        text = self.hide_secrets(text)
+        if len(text) >= _MAYBE_CUT:
+            text = self._without_pieces(text)
+        for pattern, name in self._paths:
+            text = pattern.sub(name, text)
+        if "/" in text or "\\" in text:
+            text = _ANY_HOME.sub(HOME, text)
+        for pattern, put in self._names:
+            text = pattern.sub(put, text)
+        return text
+
+    @functools.cached_property
+    def _secret(self) -> re.Pattern[str] | None:
+        forms = {form for secret in self.secrets for form in _forms(secret)}
+        if not forms:
+            return None
+        return re.compile(f"{_PLACEHOLDER}|{_any_of(forms)}")
+
+    @functools.cached_property
+    def _paths(self) -> list[tuple[re.Pattern[str], str]]:
+        """Patterns of folders, the longest first: a folder that lies in another has the more telling name."""
+        found: dict[str, str] = {}
+        for path, name in self.folders:
+            for form in _forms(path.rstrip("/")):
+                found.setdefault(form, name)
+        patterns = []
+        for path, name in sorted(found.items(), key=lambda item: -len(item[0])):
+            if name == STORE:  # an environment is named for what it is, not for where it lies
+                patterns.append((re.compile(re.escape(path) + r"/(?:envs|tmp)/[^/\s'\"`:,;<>()]+"), ENVIRONMENT))
+            patterns.append((_folder_pattern(path), name))
+        return patterns
+
+    @functools.cached_property
+    def _names(self) -> list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+        return [
+            (pattern, functools.partial(_put, name))
+            for names, name in ((self.users, USER), (self.hosts, HOST))
+            if (pattern := _name_pattern(names, host=name == HOST)) is not None
+        ]
+
+    def _without_pieces(self, text: str) -> str:
+        """Take out what a cut has left of a secret or folder: at the end, and on both sides of what was left out."""
+        places = [(match.start(), match.end()) for match in _LEFT_OUT.finditer(text)]
+        for start, end in reversed(places):
+            text = self._without_end(text[:start]) + text[start:end] + self._without_start(text[end:])
+        return self._without_end(text)
+
+    @functools.cached_property
+    def _whole(self) -> list[tuple[str, str]]:
+        """What may have been cut, and what stands for it."""
+        return [*((secret, HIDDEN) for secret in self.secrets), *sorted(self.folders, key=lambda each: -len(each[0]))]
+
+    def _without_end(self, text: str) -> str:
+        for whole, name in self._whole:
+            for length in range(len(whole) - 1, _SHORTEST_PIECE - 1, -1):
+                if text.endswith(whole[:length]):
+                    return text[:-length] + name
+        return text
+
+    def _without_start(self, text: str) -> str:
+        for whole, name in self._whole:
+            for length in range(len(whole) - 1, _SHORTEST_PIECE - 1, -1):
+                if text.startswith(whole[-length:]):
+                    return name + text[length:]
+        return text
+
+
+def _put(name: str, match: re.Match[str]) -> str:
+    return match[0] if match[0] in _PLACEHOLDERS else name
+
+
+def _forms(text: str) -> set[str]:
+    """How a text may stand in another: as it is, in an address, in ``repr``, in JSON; each with its lines."""
+    forms = {text, quote(text), quote(text, safe=""), quote_plus(text), repr(text)[1:-1], json.dumps(text)[1:-1]}
+    lines = [line.strip() for line in text.splitlines()]
+    if len(lines) > 1:  # a key with several lines may be printed line by line
+        forms |= {line for line in lines if len(line) >= 16 and not line.startswith("-----")}
+    return {form for form in forms if form}
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    return "|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text)))
+
+
+def _folder_pattern(path: str) -> re.Pattern[str]:
+    # One part (/app) may be a part of any path: it counts only where a path begins.
+    begins = r"(?:(?<![\w./~<>-])|(?<=file://))" if path.count("/") < 2 and "%2F" not in path else ""
+    return re.compile(begins + re.escape(path) + r"(?![\w-]|\.\w)")
+
+
+def _name_pattern(names: Sequence[str], *, host: bool) -> re.Pattern[str] | None:
+    parts = [_PLACEHOLDER]
+    for name in dict.fromkeys(names):
+        if not name.strip():
+            continue
+        word, ordinary = re.escape(name), name.lower() in ORDINARY
+        if len(name) >= LONG_NAME and not ordinary:
+            parts.append(rf"(?<![\w]){word}(?![\w])")
+            continue
+        if host:
+            parts.append(rf"(?<=@){word}(?![\w-]|\.\w)")
+            continue
+        parts += [rf"(?<![\w.+-]){word}(?=@[\w<])", rf"(?<=~){word}(?![\w-])", rf"(?<=-of-){word}(?![\w-])"]
+        if len(name) >= _SHORTEST_PART and not ordinary:
+            parts.append(rf"(?<=/){word}(?=/)")
+    return re.compile("|".join(parts)) if len(parts) > 1 else None

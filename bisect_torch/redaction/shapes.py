@@ -1,0 +1,77 @@
+"""Secrets that show by their shape, whoever's they are: tokens with a known beginning, credentials in addresses.
+
+The beginnings are those that the services document and that gitleaks lists in its default rules
+(https://github.com/gitleaks/gitleaks, ``config/gitleaks.toml``); lengths are looser here, since half a token, or one
+of tomorrow's length, is a secret too.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "<redacted>"
+
+_TOKENS = (
+    r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"glpat-[A-Za-z0-9_-]{20,}",  # GitLab
+    r"hf_[A-Za-z0-9]{20,}",  # Hugging Face
+    r"api_org_[A-Za-z0-9]{20,}",
+    r"sk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
+    r"sk-[A-Za-z0-9]{20,}",
+    r"[sr]k_(?:test|live|prod)_[A-Za-z0-9]{10,}",  # Stripe
+    r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",  # AWS
+    r"AIza[A-Za-z0-9_-]{35}",  # Google
+    r"ya29\.[A-Za-z0-9_-]{20,}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
+    r"npm_[A-Za-z0-9]{36}",
+    r"pypi-AgE[A-Za-z0-9_-]{40,}",
+    r"dckr_pat_[A-Za-z0-9_-]{20,}",  # Docker
+    r"dop_v1_[a-f0-9]{64}",  # DigitalOcean
+    r"hv[bs]\.[A-Za-z0-9_-]{20,}",  # Vault
+    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+    r"ey[A-Za-z0-9_-]{10,}\.ey[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?",  # JWT
+)
+_TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_TOKENS)})")
+
+# Also one whose end was cut off: what follows the first line is the key.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:.*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|(?:\\[nr]|[A-Za-z0-9+/=\s:,.-])*)",
+    re.DOTALL,
+)
+
+# ``git@`` is no secret: every clone by ssh has it. Nor is what a program has yet to fill in: ``{token}``, ``$TOKEN``.
+_USER_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)(?!git@)[^\s/'\"<>@{}$]+(?:@[^\s/'\"<>@{}$]+)*@", re.IGNORECASE)
+
+_SECRET_WORD = r"(?:token|secret|password|passwd|passphrase|signature|credential|sig|api[-_]?key|access[-_]?key|auth)"
+_QUERY = re.compile(
+    rf"([?&;][A-Za-z0-9_.\[\]-]*(?:{_SECRET_WORD}|key)[A-Za-z0-9_.\[\]-]*=)[^&\s'\"<>#{{}}$]+", re.IGNORECASE
+)
+_HEADER = re.compile(r"(\b(?:Basic|Bearer|token)[ ]+)(?=[^\s]*[0-9=+/._-])[A-Za-z0-9+/=._~-]{16,}", re.IGNORECASE)
+
+# ``--api-key X`` and ``--token=X`` on a command line.
+_OPTION = re.compile(
+    rf"((?<![\w-])--?[a-z0-9-]*{_SECRET_WORD}(?:[=\s]+))(?!-)['\"]?[^\s'\"<>]{{6,}}['\"]?", re.IGNORECASE
+)
+SECRET_OPTION = re.compile(rf"--?[a-z0-9-]*{_SECRET_WORD}", re.IGNORECASE)
+
+# ``API_TOKEN=x1…`` and ``'API_TOKEN': 'x1…'``, as a program prints its variables. A value has letters and digits.
+_VARIABLE = re.compile(
+    r"(\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|_PWD)(?:_ID)?['\"]?\s?[=:]\s?['\"]?)"
+    r"(?=[A-Za-z0-9+/_.=-]*[0-9])(?=[A-Za-z0-9+/_.=-]*[A-Za-z])[A-Za-z0-9+/_.=-]{8,}(?![A-Za-z0-9+/_.=(\[-])"
+)
+
+
+def without_tokens(text: str) -> str:
+    """The text without what is a secret by its shape. What has none is given back as it is."""
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY.sub(HIDDEN, text)
+    text = _TOKEN.sub(HIDDEN, text)
+    if "://" in text:
+        text = _USER_IN_ADDRESS.sub(rf"\1{HIDDEN}@", text)
+    if "=" in text or ":" in text:
+        text = _QUERY.sub(rf"\1{HIDDEN}", text)
+        text = _VARIABLE.sub(rf"\1{HIDDEN}", text)
+    text = _HEADER.sub(rf"\1{HIDDEN}", text)
+    return _OPTION.sub(rf"\1{HIDDEN}", text) if "-" in text else text

@@ -1,0 +1,98 @@
+"""A bug report for GitHub, in the two fields of PyTorch's form. A pure function of what was found."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from bisect_torch.analysis.causes import Cause
+from bisect_torch.model import Verdict
+from bisect_torch.report.dependencies import dependency_drifts
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.markdown.headline import headline
+from bisect_torch.report.markdown.history import history, name_of, seen_in_matrix
+from bisect_torch.report.markdown.section import described, environments
+from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
+from bisect_torch.report.markdown.syntax import prose
+from bisect_torch.report.text import clean, listed, plural
+from bisect_torch.report.unjudged import unjudged
+
+__all__ = ["markdown", "nothing_found"]
+
+_DESCRIBE = "### 🐛 Describe the bug"
+_VERSIONS = "### Versions"
+_KNOWN = "In the form of `torch.utils.collect_env`, as far as the results file tells."
+_MOST_UNCLEAR = 5
+
+
+def nothing_found(findings: Findings) -> str | None:
+    """Why there is nothing to report, in one line; None where there is something."""
+    if findings.causes:
+        return None
+    judged = [
+        point
+        for each in findings.series
+        for point in each.points
+        if point is not None and point.judgement.verdict.judged
+    ]
+    left = listed([str(each) for each in unjudged(findings)], most=3)
+    if not judged:
+        return f"nothing could be judged ({left})" if left else "there are no results for it"
+    builds = [name for name in findings.build_names if any(point.build == name for point in judged)]
+    where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
+    text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
+    text += f"; not judged: {left}" if left else ""
+    return text + ("; only newer dependencies change something" if dependency_drifts(findings) else "")
+
+
+def markdown(findings: Findings) -> str:
+    """The report, always shorter than GitHub's limit; empty where :func:`nothing_found` says why.
+
+    It is shortened in the order of :func:`bisect_torch.report.markdown.shortening.steps`, and says what was left out.
+    """
+    found = findings.causes
+    if not found:
+        return ""
+    told = [headline(cause, findings) for cause in found]
+    matrix = functools.cache(lambda rows: history(findings, rows))
+    text = ""
+    for detail in steps(len(found)):
+        cuts = Cuts()
+        bug = _findings(told, found, findings, detail, cuts)
+        bug[1:1] = [matrix(detail.rows), *_not_judged(findings)]
+        versions = _versions(found[: detail.full], findings, detail, cuts)
+        text = "\n\n".join([_DESCRIBE, *bug, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
+        if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
+            break
+    return text
+
+
+def _findings(told: Sequence[str], found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
+    """The sentences, then what supports them."""
+    if len(found) > detail.full:
+        cuts.note(f"all but the sentence of the last {plural(len(found) - detail.full, 'finding')}")
+    if len(found) == 1:
+        above = seen_in_matrix(findings)
+        return [told[0], *([described(found[0], findings, detail, cuts, seen_above=above)] if detail.full else [])]
+    lines = [f"{number}. {text}" for number, text in enumerate(told[: detail.rows], start=1)]
+    if len(found) > detail.rows:
+        cuts.note(f"the sentences of {len(found) - detail.rows} findings")
+    parts = [f"{len(found)} findings, the most severe first.\n\n" + "\n".join(lines)]
+    for number, cause in enumerate(found[: detail.full], start=1):
+        parts += [f"#### {number}. {name_of(cause.series, findings)}", told[number - 1]]
+        parts.append(described(cause, findings, detail, cuts, seen_above=False))
+    return parts
+
+
+def _not_judged(findings: Findings) -> list[str]:
+    unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
+    return [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
+
+
+def _versions(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:
+    """Each environment once."""
+    versions: dict[str, str] = {}
+    for cause in found:
+        for build, text in environments(cause, findings, detail, cuts):
+            versions.setdefault(build, text)
+    return list(versions.values())

@@ -1,0 +1,109 @@
+"""How to see it again: command lines, where to go on in the source, and the hashes of what ran."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from bisect_torch.model import BuildKind, Observation, Transition
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.handoff import bisect_command
+from bisect_torch.report.markdown.ends import End
+from bisect_torch.report.markdown.syntax import block_text, code, fence, prose
+from bisect_torch.report.rerun import carried, split_words, words_of
+
+
+def reproduce(ends: Sequence[End], change: Sequence[Transition], findings: Findings) -> str:
+    """The folded part of a finding."""
+    parts = []
+    commands = list(_commands(ends, findings))
+    if commands:
+        parts.append(fence("\n".join(commands), "sh"))
+    source = _git_bisect(change[0], findings) if change else None
+    if source is not None:
+        parts.append(f"In a source checkout:\n\n{fence(source, 'sh')}")
+        if not _descends(change[0], findings):
+            parts.append("Releases lie on branches of their own: git asks for their merge base first.")
+    parts.append("\n".join(f"- {line}" for line in _hashes(ends, findings)))
+    return "\n\n".join(parts)
+
+
+def is_script(seen: Observation, source: str | None) -> bool:
+    """Whether ``python FILE`` does the same."""
+    stem = PurePath(seen.case_file).stem
+    return seen.case == stem == seen.instance and source is not None and "bisect_torch" not in source
+
+
+def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
+    seen = ends[-1].seen
+    words = words_of(_run(findings, seen))
+    own, tail = split_words(words)
+    plain = all(end.seen.backend in (None, "pypi") for end in ends)
+    if plain and not tail and is_script(seen, findings.sources.get(seen.case_file_hash)):
+        if seen.python:
+            yield f"# with Python {block_text(seen.python)}"
+        for end in ends:
+            yield f"{_install(end, findings)} && python {_file(seen)}  # {block_text(end.short)}"
+        yield ""
+    builds = [findings.build(end.build) for end in ends]
+    if any(build is None or build.kind is BuildKind.LOCAL for build in builds):
+        return
+    line = ["bisect-torch", "run", *([] if tail else [_file(seen)])]
+    if not tail and seen.instance != PurePath(seen.case_file).stem:
+        line += ["-k", seen.case]
+    line += ["--versions", ",".join(end.build for end in ends)]
+    if seen.python:
+        line += ["--python", ".".join(seen.python.split(".")[:2])]
+    if seen.backend not in (None, "pypi", "local"):
+        line += ["--torch-backend", str(seen.backend)]
+    if seen.device != "cpu":
+        line += ["--device", seen.device]
+    threads = _run(findings, seen).get("threads")
+    if threads:
+        line += ["--threads", str(threads)]
+    yield shlex.join([*line, *carried(own), *tail])
+
+
+def _install(end: End, findings: Findings) -> str:
+    environment = findings.environments.get(end.build)
+    beside = environment.packages if environment is not None else {}
+    wanted = [
+        f"torch=={end.seen.build}",
+        *(f"{name}=={beside[name]}" for name in ("numpy", "setuptools") if name in beside),
+    ]
+    return shlex.join(["pip", "install", *wanted])
+
+
+def _file(seen: Observation) -> str:
+    return PurePath(seen.case_file).name
+
+
+def _run(findings: Findings, seen: Observation) -> Mapping[str, object]:
+    return next((run for run in reversed(findings.runs) if run.get("run_id") == seen.run_id), {})
+
+
+def _git_bisect(transition: Transition, findings: Findings) -> str | None:
+    old, new = findings.origin(transition.before.build), findings.origin(transition.after.build)
+    if old is None or new is None or not (old.resolved and new.resolved) or old.point == new.point:
+        return None
+    return bisect_command(transition.kind, old, new)
+
+
+def _descends(transition: Transition, findings: Findings) -> bool:
+    builds = [findings.build(end.build) for end in (transition.before, transition.after)]
+    return all(build is not None and build.kind is BuildKind.NIGHTLY for build in builds)
+
+
+def _hashes(ends: Sequence[End], findings: Findings) -> Iterator[str]:
+    seen = ends[-1].seen
+    run = _run(findings, seen)
+    if run.get("tool_version"):
+        yield f"bisect-torch {prose(str(run['tool_version']))}, run {code(seen.run_id)}"
+    yield f"SHA-256 of {code(_file(seen))}: {code(seen.case_file_hash)}"
+    for end in ends:
+        if end.seen.lock_hash:
+            yield f"SHA-256 of the lock of {prose(end.build)}: {code(end.seen.lock_hash)}"
+        commit = findings.commit(end.build)
+        if commit:
+            yield f"torch {prose(end.build)} was built from {code(commit)}"

@@ -1,0 +1,160 @@
+"""All that a report has on one finding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from bisect_torch.analysis.causes import Cause
+from bisect_torch.model import Observation
+from bisect_torch.report.excerpt import Excerpt, excerpt
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.markdown.ends import End, ends_of, shown
+from bisect_torch.report.markdown.evidence import output_of, points, values
+from bisect_torch.report.markdown.reproduce import is_script, reproduce
+from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
+from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
+from bisect_torch.report.markdown.versions import collected
+from bisect_torch.report.sentences import flaky_sentence
+from bisect_torch.report.text import listed, plural
+
+_MOST_ALIKE = 5
+
+
+def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, seen_above: bool) -> str:
+    """Everything below the sentence that goes into "Describe the bug".
+
+    Args:
+        seen_above: What was seen on each build stands in the matrix already.
+    """
+    ends = ends_of(cause, findings)
+    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause)]
+    end = shown(ends)
+    if end is not None:
+        numbers = values(end.seen)
+        if numbers:
+            parts.append(f"**Expected and got, on {prose(end.build)}**\n\n{_list(numbers)}")
+    if ends:
+        if ends[-1].seen.issue:
+            parts.append(f"The case names this issue: {code(ends[-1].seen.issue)}.")
+        parts += _code(ends[-1].seen, findings, detail, cuts)
+        parts += _output(ends, detail, cuts)
+        folded = reproduce(ends, cause.main_change, findings)
+        parts.append(details("Reproduce, <code>git bisect</code>, hashes", folded))
+    return "\n\n".join(parts)
+
+
+def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -> list[tuple[str, str]]:
+    """Build and text of each environment that goes into "Versions", with the newer end first."""
+    ends = ends_of(cause, findings)
+    if not detail.older_environment and len(ends) > 1:
+        ends = ends[-1:]
+        cuts.note("the environments of the older ends (what differs is listed)")
+    return [
+        (
+            end.build,
+            details(
+                f"{html_code(f'torch {end.build}')} ({end.words})", fence(collected(findings, end.build, end.seen))
+            ),
+        )
+        for end in reversed(ends)
+    ]
+
+
+def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool) -> Iterator[str]:
+    if len(cause.series) > 1:
+        names = [each.instance for each in cause.series]
+        more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
+        likely = (
+            ""
+            if len({(each.case_file, each.instance.partition("[")[0]) for each in cause.series}) == 1
+            else (". Likely one cause: the same on every build, with the same message and frame or fault model")
+        )
+        yield f"{len(names)} instances: {', '.join(map(code, names[: detail.rows]))}{more}{likely}."
+    if cause.changes:
+        yield "**Where it changed**"
+    for change in cause.changes:
+        yield _list(points(change, findings, seen_above=seen_above), indent=len(cause.changes) > 1)
+    if not cause.changes and not cause.flaky:
+        fewest = min(point.processes for point in cause.judged)
+        yield f"The same in at least {plural(fewest, 'process', 'processes')} on each build."
+    flaky = flaky_sentence(cause.series, findings) if cause.changes else None
+    if flaky is not None:
+        yield prose(flaky.text)
+
+
+def _alike(cause: Cause) -> Iterator[str]:
+    if cause.same_history and cause.changes:
+        names = [code(each.instance) for each in cause.same_history[:_MOST_ALIKE]]
+        names += [f"{len(cause.same_history) - len(names)} more"] if len(cause.same_history) > len(names) else []
+        yield f"The same verdicts on every build, which need not be the same cause: {listed(names, most=len(names))}."
+
+
+def _code(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:
+    file = PurePath(seen.case_file).name
+    source = findings.sources.get(seen.case_file_hash)
+    if source is None:
+        yield f"The code is not in the results file: {code(file)}, SHA-256 {code(seen.case_file_hash)}."
+        return
+    found = Excerpt(source, whole=True) if is_script(seen, source) else excerpt(source, seen.case)
+    if not detail.code_lines:
+        cuts.note("code")
+        yield f"The code, {code(file)} (SHA-256 {code(seen.case_file_hash)}), is in the results file."
+        return
+    kept, cut = shortened(found.text.strip("\n"), detail.code_lines)
+    if cut:
+        cuts.note(f"the middle of code longer than {detail.code_lines} lines")
+    text = block_text(kept)
+    shown_as = "" if text == kept else _CHANGED
+    part = "" if found.whole else ", the part that this case uses"
+    needs = "" if is_script(seen, source) else " It needs bisect-torch."
+    yield f"**Code** ({code(file)}{part}).{needs}{shown_as}\n\n{fence(text, 'python')}"
+    yield from _neighbours(seen, findings, detail, cuts)
+
+
+_CHANGED = " Characters that cannot be seen, colours and spaces at the ends of lines are not shown as they are."
+
+
+def _neighbours(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:
+    for path, digest in sorted(_modules(seen).items()):
+        source = findings.sources.get(digest)
+        if source is None:
+            yield f"It imports {code(path)}, which is not in the results file (SHA-256 {code(digest)})."
+        elif not detail.neighbours:
+            cuts.note("the modules that case files import")
+        else:
+            text, cut = shortened(source, detail.code_lines)
+            if cut:
+                cuts.note(f"the middle of code longer than {detail.code_lines} lines")
+            yield details(f"{html_code(path)}, which it imports", fence(text, "python"))
+
+
+def _modules(seen: Observation) -> dict[str, str]:
+    found = json.loads(seen.local_modules)
+    return {str(path): str(digest) for path, digest in found.items()}
+
+
+def _output(ends: Sequence[End], detail: Detail, cuts: Cuts) -> Iterator[str]:
+    for end in ends:
+        what, text = output_of(end.seen, end.point.judgement.verdict)
+        if text and end.point.judgement.verdict.bad:
+            where = f"{prose(end.build)} ({end.words})"
+            yield f"**{what}** on {where}\n\n{fence(_output_text(text, detail, cuts), 'pytb')}"
+    for end in ends:
+        printed = (end.seen.stdout_tail or "").strip()
+        if printed:
+            block = fence(_output_text(printed, detail, cuts), "text")
+            yield f"**Printed** on {prose(end.build)} ({end.words})\n\n{block}"
+
+
+def _output_text(text: str, detail: Detail, cuts: Cuts) -> str:
+    kept, cut = shortened(text, detail.output_lines)
+    if cut:
+        cuts.note(f"the middle of tracebacks and output longer than {detail.output_lines} lines")
+    return kept
+
+
+def _list(items: Sequence[str], *, indent: bool = False) -> str:
+    """A list; with ``indent`` all but the first item belong to the first."""
+    return "\n".join(f"{'  ' if indent and place else ''}- {item}" for place, item in enumerate(items))

@@ -1,0 +1,76 @@
+"""What merging several results files came to, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bisect_torch.model import Observation
+from bisect_torch.report.text import Line, clean, listed, plural, wrap
+from bisect_torch.results.merging import Merged, Part
+
+MOST = 20
+"""Conflicts, and cells that differ, that are named; the others are counted."""
+
+
+def merge_lines(parts: Sequence[Part], merged: Merged, output: str, width: int) -> list[Line]:
+    """The whole text, in lines of at most ``width`` columns."""
+    lines: list[Line] = []
+    for text in _texts(parts, merged, output):
+        indent = " " * (len(text) - len(text.lstrip(" ")))
+        words = text.strip().split(" ")
+        lines += [((line, ""),) for line in wrap([indent + words[0], *words[1:]], width, indent=indent + "  ")]
+    return lines
+
+
+def _texts(parts: Sequence[Part], merged: Merged, output: str) -> Iterator[str]:
+    for part in parts:
+        yield f"{clean(part.name)}: {_size(part.observations, len(part.metadata.runs))}"
+    yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}" + (
+        f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file" if merged.repeated else ""
+    )
+    yield from _conflicts(merged)
+    yield from _disagreements(merged)
+    if merged.beside:
+        yield (
+            f"{plural(merged.beside, 'observation')} will stand in no matrix: of a row only the newest case text, "
+            "machine and device count, and of a cell its newest key and run"
+        )
+
+
+def _size(observations: Sequence[Observation], runs: int) -> str:
+    return f"{plural(len(observations), 'observation')} of {plural(runs, 'run')}"
+
+
+def _conflicts(merged: Merged) -> Iterator[str]:
+    if merged.conflicts:
+        yield f"{plural(len(merged.conflicts), 'conflict')}: the same observation, and not the same facts:"
+    for each in merged.conflicts[:MOST]:
+        fields = listed(each.fields, most=5)
+        yield (
+            f"  {_place(each.kept)}, repeat {each.kept.repeat}: {fields}; "
+            f"that of {clean(each.kept_of)} is kept, not that of {clean(each.other_of)}"
+        )
+    yield from _more(len(merged.conflicts) - MOST)
+    if merged.other_texts:
+        several = "texts have" if len(merged.other_texts) > 1 else "text has"
+        hashes = listed([digest[:12] for digest in merged.other_texts])
+        yield f"{len(merged.other_texts)} {several} the hash of another one, in a lock or case file: {hashes}"
+
+
+def _disagreements(merged: Merged) -> Iterator[str]:
+    if merged.disagreements:
+        count = plural(len(merged.disagreements), "cell differs", "cells differ")
+        yield f"{count} between the files, as a flaky one does; of the same repeat the newest run counts:"
+    for each in merged.disagreements[:MOST]:
+        answers = [f"{listed(said)} in {clean(name)}" for name, said in each.answers.items()]
+        yield f"  {_place(each.cell)}: {clean(listed(answers))}"
+    yield from _more(len(merged.disagreements) - MOST)
+
+
+def _place(observation: Observation) -> str:
+    return f"{clean(observation.instance)} on {clean(observation.build_name)} ({clean(observation.device)})"
+
+
+def _more(number: int) -> Iterator[str]:
+    if number > 0:
+        yield f"  and {number:,} more"

@@ -1,0 +1,100 @@
+"""The command that runs cells again, from the line of the run that made them. Pure.
+
+A page puts it together from what the run, the build and the row of a cell add.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import PurePath
+from typing import Any
+
+from bisect_torch.cases.suites import SUITES
+from bisect_torch.model import BuildKind, Observation
+from bisect_torch.report.text import clean
+
+_CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed", "--max-memory")
+"""Options of the earlier line that decide what runs; each takes a value."""
+
+_SPLIT = re.compile(r"[\s()]+")
+_OPERATORS = frozenset({"and", "or", "not"})
+_NIGHTLY = re.compile(r"\.dev(\d{4})(\d\d)(\d\d)")
+
+
+def words_of(run: Mapping[str, object]) -> list[str]:
+    """The words of a run's command line, as its manifest has them."""
+    words = run.get("arguments")
+    return [str(word) for word in words] if isinstance(words, list) else []
+
+
+def split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """The tool's own words, and those of a command or of pytest with the sign before them."""
+    places = [words.index(sign) for sign in ("--", "--pytest") if sign in words]
+    place = min(places, default=len(words))
+    return words[:place], words[place:]
+
+
+def carried(words: Sequence[str]) -> list[str]:
+    """Those of the tool's own words that decide what runs, beside files and builds."""
+    kept: list[str] = []
+    for place, word in enumerate(words):
+        if word in _CARRIED and place + 1 < len(words):
+            kept += [word, words[place + 1]]
+        elif ("=" in word and word.partition("=")[0] in _CARRIED) or word == "--thorough":
+            kept.append(word)
+    return kept
+
+
+def run_part(observation: Observation, run: Mapping[str, Any]) -> str:
+    """What the run adds: program, files and conditions, a line feed, and what follows at the end of the line.
+
+    Args:
+        run: The manifest of the run that made the observation; empty when it is not known.
+    """
+    own, tail = split_words(words_of(run))
+    head = ["bisect-torch", "run", *([] if tail else _what(observation, own)), *_conditions(observation, run)]
+    return f"{_line([*head, *carried(own)])}\n{_line(tail)}"
+
+
+def _what(observation: Observation, own: Sequence[str]) -> Sequence[str]:
+    """The case file, or the suite of shipped cases by which it was chosen."""
+    file = PurePath(observation.case_file)
+    if any(PurePath(word).name == file.name for word in own):
+        return [observation.case_file]
+    suites = [name for name, patterns in SUITES.items() if any(fnmatch(file.name, pattern) for pattern in patterns)]
+    asked = {name for word in own for name in word.removeprefix("--suite=").split(",")}
+    chosen = [name for name in suites if name in asked] or suites
+    return [f"--suite={chosen[0]}"] if chosen else [observation.case_file]
+
+
+def _conditions(observation: Observation, run: Mapping[str, Any]) -> list[str]:
+    """What the cell ran under, where it is not the default."""
+    local = observation.build_kind == BuildKind.LOCAL.value
+    timeout = run.get("timeout_s", observation.timeout_s)
+    options = {
+        "--python": None if local or not observation.python else ".".join(observation.python.split(".")[:2]),
+        "--torch-backend": None if observation.backend in (None, "pypi", "local") else observation.backend,
+        "--device": None if observation.device == "cpu" else observation.device,
+        "--threads": run.get("threads"),
+        "--timeout": f"{timeout:g}" if isinstance(timeout, (int, float)) else None,
+    }
+    return [f"{option}={value}" for option, value in options.items() if value is not None]
+
+
+def build_part(name: str, kind: BuildKind) -> str:
+    """The words that choose a build."""
+    nightly = _NIGHTLY.search(name) if kind is BuildKind.NIGHTLY else None
+    return _line([f"--nightly={'-'.join(nightly.groups())}" if nightly else f"--versions={name}"])
+
+
+def instance_part(instance: str) -> str:
+    """The words that choose an instance; ``-k`` knows neither spaces nor parentheses: what stands between must fit."""
+    words = [word for word in _SPLIT.split(instance) if word and word not in _OPERATORS]
+    return _line(["-k", " and ".join(words)]) if words else ""
+
+
+def _line(words: Sequence[str]) -> str:
+    return clean(shlex.join(words))

@@ -1,0 +1,121 @@
+"""``bisect-torch report`` on kept results: what goes where, and what is refused."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from bisect_torch.cli.main import main
+from bisect_torch.cli.report import FORMATS
+
+DATA = Path(__file__).parents[1] / "data"
+RESULTS = str(DATA / "real_cases_matrix.parquet")
+
+
+def test_markdown_of_one_case_goes_to_stdout(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["report", RESULTS, "sign_nan"]) == 0
+
+    out, err = capsysbinary.readouterr()
+    assert out.decode().startswith("### 🐛 Describe the bug\n\n`sign_nan` gives silently wrong values in every build")
+    assert err == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [("a.md", "### "), ("a.json", "{"), ("a.csv", "case_file,"), ("a.xml", "<?xml"), ("a.txt", "### ")],
+)
+def test_the_name_of_the_file_decides_the_format(name: str, beginning: str, tmp_path: Path) -> None:
+    assert main(["report", RESULTS, "sign_nan", "-o", str(tmp_path / name)]) == 0
+
+    assert (tmp_path / name).read_text().startswith(beginning)
+
+
+def test_cases_and_k_choose_together(tmp_path: Path) -> None:
+    words = ["chebyshev_t_nan.py", "sign_nan", "-k", "nan and not sign"]
+    assert main(["report", RESULTS, *words, "-o", str(tmp_path / "a.json")]) == 0
+
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert [row["instance"] for row in document["series"]] == ["chebyshev_t_nan"]
+    assert [finding["instances"] for finding in document["findings"]] == [["chebyshev_t_nan"]] * 2
+
+
+def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "issue.md"
+    page.write_text("an older one")
+
+    assert main(["report", RESULTS, "sum_bool_arange_half", "-o", str(page)]) == 1
+
+    out, err = capsys.readouterr()
+    assert (out, page.read_text()) == ("", "an older one")
+    assert err == "no report: 1 instance ok on every version that was judged, 2.4.1 to 2.14.0\n"
+
+
+REFUSED = {
+    "unknown case": (["sign_nam"], "holds no case 'sign_nam'", "did you mean sign_nan?", 2),
+    "unreadable -k": (["-k", "and and"], "-k 'and and': a name is missing", "for example", 2),
+    "-k that fits nothing": (["-k", "softmax"], "-k 'softmax' fits none of 20 instances", "file::instance", 2),
+    "unknown format": (["--format", "pdf"], "invalid choice: 'pdf'", "--help", 2),
+    "the results themselves": (["-o", RESULTS], "-o is RESULTS itself", "another file", 2),
+    "their journal": (["-o", RESULTS + ".journal"], "-o is RESULTS itself", "another file", 2),
+    "no such folder": (["-o", "/nowhere/at/all.md"], "-o /nowhere/at/all.md: cannot be written", "", 3),
+}
+
+
+@pytest.mark.parametrize(("words", "message", "hint", "code"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_refused(
+    words: list[str], message: str, hint: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = os.stat(RESULTS)
+
+    assert main(["report", RESULTS, *words]) == code
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err.splitlines()[0]
+    assert hint in "".join(err.splitlines()[1:])
+    assert os.stat(RESULTS) == before
+
+
+def test_a_format_whose_library_is_missing_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    really = builtins.__import__
+
+    def without_jinja(
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        if name.partition(".")[0] == "json" and (globals or {}).get("__name__") == "bisect_torch.report.data":
+            raise ModuleNotFoundError("No module named 'jinja2'", name="jinja2.nodes")
+        return really(name, globals, locals, fromlist, level)
+
+    monkeypatch.delitem(__import__("sys").modules, "bisect_torch.report.data")
+    monkeypatch.setattr(builtins, "__import__", without_jinja)
+
+    assert main(["report", RESULTS, "--format", "json"]) == 2
+    assert capsys.readouterr().err == (
+        'error: --format json needs jinja2, which is not installed\nhint: pip install "bisect-torch[report]"\n'
+    )
+
+
+def test_a_picture_is_nothing_for_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+
+    assert main(["report", RESULTS, "--format", "png"]) == 2
+    assert capsys.readouterr().err == "error: png is nothing for a terminal\nhint: name a file: -o matrix.png\n"
+
+
+def test_the_formats_are_those_of_the_design() -> None:
+    assert list(FORMATS) == ["markdown", "html", "png", "svg", "json", "csv", "junit"]
