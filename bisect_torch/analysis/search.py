@@ -26,9 +26,9 @@ def step(question: Question, readings: Readings, *, present: Container[str] = ()
       judged. What cannot be judged never moves a bound: its neighbour is next.
     - A third signature splits the range: both parts are searched.
 
-    With both ends given, a history with one change and nothing that cannot be judged takes at most
-    ``ceil(log2(n)) + 2`` of ``n`` builds; every build that cannot be judged costs one more, every further boundary at
-    most ``ceil(log2(n))``.
+    A history with one change and nothing that cannot be judged takes at most ``ceil(log2(n)) + 2`` of the ``n`` builds
+    from one end to the other, or to the floor of a walk; every build that cannot be judged costs one more, every
+    further boundary at most ``ceil(log2(n))``.
 
     Args:
         readings: Build to what judging it gave, however long ago.
@@ -100,30 +100,45 @@ def _range(question: Question, readings: Readings) -> Probe | tuple[int, int, tu
 
 
 def _walk(question: Question, readings: Readings, start: int) -> Probe | tuple[int, int, tuple[Remark, ...]]:
-    """From one end in growing steps (1, 2, 4, … builds) until a build in another state is found."""
+    """From one end in growing steps until a build in another state is found."""
     direction = question.direction
     way = range(start, len(question.builds) if direction > 0 else -1, direction)
     first = _judged_end(question, readings, start, way[-1])
     if first is None:
         return start, start, ()
     if not first[1]:
-        return Probe((question.builds[first[0]],), at_most=1 + _steps(len(way)))
+        return Probe((question.builds[first[0]],), at_most=1 + _walk_probes(len(way)))
     state = readings[question.builds[first[0]]].state
-    reach = first[0]
+    reach, spent = first[0], -1
     for place in way:
         known = readings.get(question.builds[place])
         if known is not None and known.judged:
-            reach = place
+            reach, spent = place, spent + 1
             if known.state is not state:
                 return min(start, place), max(start, place), ()
     beyond = [place for place in way if (place - reach) * direction > 0 and question.builds[place] not in readings]
     if not beyond:
         remark = Remark(RemarkKind.NO_OPPOSITE, question.builds[start], question.builds[reach])
         return min(start, reach), max(start, reach), (remark,)
-    distance = 2 * abs(reach - first[0]) + 1
-    target = first[0] + direction * distance
-    place = min(beyond, key=lambda each: abs(each - target))
-    return Probe((question.builds[place],), at_most=_steps(len(beyond)))
+    left = max(_walk_probes(len(way)) - spent, _probes(len(beyond)))
+    step_length = _stride(abs(reach - first[0]) + 1, len(beyond), left)
+    return Probe((question.builds[beyond[step_length - 1]],), at_most=min(left, len(beyond)))
+
+
+def _walk_probes(builds: int) -> int:
+    """Builds to judge besides the first one of ``builds`` on the way, in the worst case, for one change."""
+    return min(builds - 1, math.ceil(math.log2(builds)) + 1)
+
+
+def _stride(growing: int, beyond: int, left: int) -> int:
+    """How many of the builds ``beyond`` a walk goes on.
+
+    Steps that double would take twice the logarithm: once to pass the change, once to come back to it. So a step is as
+    short as ``growing`` only while ``left`` probes are enough for either outcome: a search among the builds passed
+    (``2**(left - 1)`` of them), or the rest of the walk (``2**(left - 1) - 1`` builds).
+    """
+    most = 1 << (left - 1)
+    return min(max(growing, beyond - most + 1), most, beyond)
 
 
 def _judged_end(question: Question, readings: Readings, start: int, stop: int) -> tuple[int, bool] | None:
@@ -188,11 +203,6 @@ def _same_state(question: Question, readings: Readings, gap: Gap) -> bool:
 def _probes(unread: int) -> int:
     """Builds to judge until one gap among ``unread + 1`` is left, in the worst case."""
     return math.ceil(math.log2(unread + 1)) if unread > 0 else 0
-
-
-def _steps(builds: int) -> int:
-    """Growing steps until ``builds`` are passed."""
-    return math.ceil(math.log2(builds + 1)) if builds > 0 else 0
 
 
 # --- the end
