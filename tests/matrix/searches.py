@@ -30,7 +30,7 @@ class Record:
     Args:
         builds: How many builds lie in the range that the words of the search give.
         judged: Those of them that were judged, in order.
-        boundaries: Last build before and first build after each change that it names.
+        boundaries: Last build before and first build after each change that it names. (JSON makes lists of them.)
         flaky: For a case whose runs differ: what the search says of the whole range.
     """
 
