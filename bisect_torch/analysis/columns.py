@@ -1,9 +1,9 @@
 """Observations that lie in columns: what many rows share is looked at once. Pure.
 
-A results file with a million rows holds few different combinations of the facts that a judgement depends on, and a report
-shows few of its cells. So rows are told apart by numbers, and an :class:`~bisect_torch.model.Observation` is made only
-for what is really looked at. What is meant is said elsewhere, once: :func:`~bisect_torch.analysis.judge.judge`,
-:class:`~bisect_torch.analysis.series.Cell`.
+A results file with a million rows holds few different combinations of the facts that a judgement depends on, and a
+report shows few of its cells. So rows are told apart by numbers, and an observation is made only for what is really
+looked at. What is meant is said elsewhere, once: :func:`~bisect_torch.analysis.judge.judge`,
+:class:`~bisect_torch.analysis.cells.Cell`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Columns(Sequence[Observation]):
 
     @abstractmethod
     def ordered(self, codes: Codes, name: str) -> Sequence[int]:
-        """All rows, sorted by their numbers, then by a text field in which None counts as empty, then by their place."""
+        """All rows, sorted by their numbers, then by a text field (None counts as empty), then by their place."""
 
     @abstractmethod
     def take(self, places: Sequence[int]) -> Columns:

@@ -114,7 +114,7 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
 
 
 def _carried_digest(beside: Mapping[bytes, bytes]) -> bytes | None:
-    """The value of the file's own metadata; also where its name was damaged. No text that the file keeps is just that."""
+    """The value of the file's own metadata, also where its name was damaged; no kept text is just a mark."""
     if _DIGEST.encode() in beside:
         return beside[_DIGEST.encode()]
     return next((value for value in beside.values() if own_digest.last_mark(value) == value), None)

@@ -20,6 +20,8 @@ Identity = tuple[str, int, str]
 IDENTITY = ("key", "repeat", "run_id")
 _PENDING = 4096
 """Observations that are held as they are before they become columns; each takes some 5 kB."""
+_TABLES = 64
+"""Small tables that are held before they become one, in which each text stands once."""
 _BLOCK = 512
 _BLOCKS_KEPT = 64
 
@@ -40,7 +42,7 @@ class Recorded:
     def __init__(self, table: pa.Table | None, in_columns: Callable[[Sequence[Observation]], pa.Table]) -> None:
         self._in_columns = in_columns
         self._tables = [] if table is None else [table]
-        self._stored = len(self._tables)
+        self._stored = self._joined = len(self._tables)
         self._pending: list[Observation] = []
         self._number = 0 if table is None else table.num_rows
         self._guard = threading.Lock()
@@ -78,6 +80,8 @@ class Recorded:
             self._settle()
             self._rows = self._places = None
             self._tables += tables
+            self._joined = len(self._tables)
+            self._starts, self._blocks = [], {}
             self._number += sum(table.num_rows for table in tables)
 
     def rows(self) -> Rows:
@@ -104,6 +108,10 @@ class Recorded:
         if self._pending:
             self._tables.append(self._in_columns(self._pending))
             self._pending = []
+        if len(self._tables) - self._joined >= _TABLES:
+            self._tables[self._joined :] = [_together(self._tables[self._joined :])]
+            self._joined = len(self._tables)
+            self._starts, self._blocks = [], {}
 
     def _at(self, place: int) -> Observation:
         if place >= self._number - len(self._pending):

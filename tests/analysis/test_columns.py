@@ -22,7 +22,7 @@ MANY = settings(deadline=None, max_examples=60)
 BUILDS = ("2.4.1", "2.5.0", "2.6.0", "2.7.0")
 _BINS = "[[0, 10, 1e-3], [1, 2, 1.0]]"
 _VALUES: dict[str, list[object]] = {
-    "outcome": [each.value for each in Outcome] + ["returned", "raised"] * 5,
+    "outcome": [*(each.value for each in Outcome), *["returned", "raised"] * 5],
     "phase": [None, "run", "exit"],
     "reason": [None, "", "no such device"],
     "exit_code": [None, 0, 1, 125, 127],
@@ -114,13 +114,15 @@ class Watched:
 
 @PATIENT
 @given(observations(), TOLERANCES)
-def test_a_judgement_depends_on_nothing_but_the_facts_that_are_listed(each: Observation, how: Tolerances | None):
+def test_a_judgement_depends_on_nothing_but_the_facts_that_are_listed(
+    each: Observation, how: Tolerances | None
+) -> None:
     watched = Watched(each)
     judge(typing.cast(Observation, watched), how)
     assert watched.seen - set(FACTS_TO_JUDGE) == set()
 
 
-def test_every_listed_fact_is_tried_by_these_tests_and_has_values_of_its_type():
+def test_every_listed_fact_is_tried_by_these_tests_and_has_values_of_its_type() -> None:
     hints = typing.get_type_hints(Observation)
     assert set(FACTS_TO_JUDGE) - set(_VALUES) == set()
     for name, values in _VALUES.items():
@@ -130,7 +132,7 @@ def test_every_listed_fact_is_tried_by_these_tests_and_has_values_of_its_type():
 
 @PATIENT
 @given(SEVERAL)
-def test_what_is_put_into_columns_comes_out_as_it_was(these: list[Observation]):
+def test_what_is_put_into_columns_comes_out_as_it_was(these: list[Observation]) -> None:
     found = rows(these)
     assert same(list(found), once(these))
     assert same([found[place] for place in range(len(found))], once(these))
@@ -139,7 +141,7 @@ def test_what_is_put_into_columns_comes_out_as_it_was(these: list[Observation]):
 
 @MANY
 @given(SEVERAL, TOLERANCES)
-def test_series_of_columns_are_those_of_the_observations(these: list[Observation], how: Tolerances | None):
+def test_series_of_columns_are_those_of_the_observations(these: list[Observation], how: Tolerances | None) -> None:
     plain: list[Series] = analysis.build_series(once(these), BUILDS, how)
     assert same(analysis.build_series(rows(these), BUILDS, how), plain)
     named = [("c.py", "other", "cpu"), *((each.case_file, each.instance, each.device) for each in reversed(plain))]
@@ -151,7 +153,7 @@ def test_series_of_columns_are_those_of_the_observations(these: list[Observation
 
 @PATIENT
 @given(SEVERAL, TOLERANCES)
-def test_cells_of_columns_are_those_of_the_observations(these: list[Observation], how: Tolerances | None):
+def test_cells_of_columns_are_those_of_the_observations(these: list[Observation], how: Tolerances | None) -> None:
     quick, plain = (analysis.series.collect(each, how) for each in (rows(these), once(these)))
     assert same({row: dict(cells) for row, cells in quick.items()}, plain)
     assert same(list(analysis.counted(rows(these))), list(analysis.counted(once(these))))
@@ -159,14 +161,14 @@ def test_cells_of_columns_are_those_of_the_observations(these: list[Observation]
 
 @PATIENT
 @given(SEVERAL, TOLERANCES)
-def test_the_same_repeats_are_wanted(these: list[Observation], how: Tolerances | None):
+def test_the_same_repeats_are_wanted(these: list[Observation], how: Tolerances | None) -> None:
     wanted = [analysis.wanted_repeats(each, BUILDS, tolerances=how) for each in (rows(these), once(these))]
     assert wanted[0] == wanted[1]
 
 
 @PATIENT
 @given(SEVERAL, st.lists(st.sampled_from(sorted(_VALUES)), min_size=1, max_size=6, unique=True))
-def test_rows_have_the_same_number_where_they_agree(these: list[Observation], names: list[str]):
+def test_rows_have_the_same_number_where_they_agree(these: list[Observation], names: list[str]) -> None:
     found = rows(these)
     combinations = [repr([getattr(each, name) for name in names]) for each in once(these)]
     number = {text: place for place, text in enumerate(dict.fromkeys(combinations))}
@@ -178,7 +180,7 @@ def test_rows_have_the_same_number_where_they_agree(these: list[Observation], na
 
 @PATIENT
 @given(SEVERAL, st.data())
-def test_a_choice_of_rows_is_like_a_file_of_them(these: list[Observation], data: st.DataObject):
+def test_a_choice_of_rows_is_like_a_file_of_them(these: list[Observation], data: st.DataObject) -> None:
     found = rows(these)
     places = data.draw(st.lists(st.integers(0, len(found) - 1), unique=True) if len(found) else st.just([]))
     chosen, plain = found.take(places), [once(these)[place] for place in places]

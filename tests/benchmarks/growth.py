@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.growth --cells 1000 10000 100000 1000000
 
-Each size runs in a process of its own. Seconds are CPU time (user and system) of this process, since wall time on a shared
-machine tells of its neighbours; memory is the largest resident set so far. Observations are made in blocks, and making
-them is not counted. Exit status 1 when the largest size is beyond a limit.
+Each size runs in a process of its own. Seconds are CPU time (user and system) of this process, since wall time on a
+shared machine tells of its neighbours; memory is the largest resident set so far. Observations are made in
+blocks, and making them is not counted. Exit status 1 when the largest size is beyond a limit.
 """
 
 from __future__ import annotations
