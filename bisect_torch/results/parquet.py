@@ -89,6 +89,7 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
     try:
         known = pq.read_metadata(pa.BufferReader(content))
         if own_digest.fits(content, _carried_digest(known.metadata or {})) is False:
+            _metadata(path, known.metadata or {})  # of a newer version it may have another form
             raise UsageError(
                 f"{path} is damaged, or another program wrote it again: it does not fit its digest",
                 hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
