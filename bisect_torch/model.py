@@ -466,7 +466,7 @@ class Judgement:
     reason: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Point:
     """All repeats of one cell, judged: one place in a series.
 

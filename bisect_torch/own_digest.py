@@ -37,11 +37,24 @@ def filled(data: bytes) -> bytes:
     return data[:start] + _digest(data, start) + data[start + _DIGITS :]
 
 
-def fits(data: bytes) -> bool | None:
-    """Whether the bytes of a file fit the digest that it carries; None when it carries none."""
+def last_mark(data: bytes) -> bytes | None:
+    """The last mark in a text, with its digest; of a text that ends with its own digest, that. None without a mark."""
     place = data.rfind(_MARK.encode())
-    if place < 0:
+    return None if place < 0 else data[place : place + len(BLANK)]
+
+
+def fits(data: bytes, carried: bytes | None) -> bool | None:
+    """Whether the bytes of a file fit the digest that it carries; None when it carries none.
+
+    Args:
+        carried: What stands in its place for the digest, with the mark. Any other mark in the file is none of its own:
+            a results file holds the texts of locks, which may have theirs.
+    """
+    if carried is None:
         return None
+    place = data.rfind(carried)
+    if len(carried) != len(BLANK) or not carried.startswith(_MARK.encode()) or place < 0:
+        return False
     start = place + len(_MARK)
     return data[start : start + _DIGITS] == _digest(data, start)
 
@@ -67,16 +80,17 @@ def from_json(data: bytes, *, also_without: bool = False) -> dict[str, Any]:
     Raises:
         ValueError: It is no JSON object, has no digest, or does not fit it.
     """
-    sound = fits(data)
-    if sound is False or (sound is None and not also_without):
-        raise ValueError("it does not fit its digest" if sound is False else "it has no digest")
     try:
         values = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
-    values.pop(_KEY, None)
+    marks = (text for text in values.values() if isinstance(text, str) and last_mark(text.encode()) == text.encode())
+    carried = values.pop(_KEY) if _KEY in values else next(marks, None)  # the name may be what was damaged
+    sound = fits(data, None if carried is None else str(carried).encode())
+    if sound is False or (sound is None and not also_without):
+        raise ValueError("it does not fit its digest" if sound is False else "it has no digest")
     return values
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bisect_torch.analysis.cells import Cell
 from bisect_torch.analysis.matching import (
     Cells,
     Pairs,
@@ -16,7 +17,7 @@ from bisect_torch.analysis.matching import (
     matched_rows,
     text_changed,
 )
-from bisect_torch.analysis.series import Cell, Row, collect
+from bisect_torch.analysis.series import Row, collect
 from bisect_torch.model import Observation, Point, Verdict
 from bisect_torch.numerics.tolerance import kind, unit_roundoff
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bisect_torch.analysis.cells import Cell
 from bisect_torch.analysis.judge import Tolerances
-from bisect_torch.analysis.series import Cell, Row, collect, series_of
+from bisect_torch.analysis.series import Row, collect, series_of
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, transitions
 from bisect_torch.model import Isolation, Observation, Point, Verdict
 
@@ -145,23 +146,25 @@ def _needs(
     ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
     outermost = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
     most = flaky_repeats(len(builds), settings.false_transition)
-    flaky = [build for build, point in points.items() if point.flaky and not cells[build].own_to_confirm]
+    # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
+    to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}
+    flaky = [build for build, wanted in to_confirm.items() if not wanted]
     if 2 * len(flaky) > len(points):
         most *= 2
     for build, point in points.items():
-        cell = cells[build]
-        if _exhausted(cell, settings, most):
-            continue
-        if cell.own_to_confirm:
-            yield _Need(row, build, cell, 0, cell.own_to_confirm, "an interpreter of its own gave another answer", 1)
+        forks, own, reason, priority = 0, 0, "", 0
+        if to_confirm.get(build):
+            own, reason, priority = to_confirm[build], "an interpreter of its own gave another answer", 1
         elif point.flaky:
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
-            yield _Need(row, build, cell, *missing, "the end of a transition", 0)
-        elif edges and build in outermost and not point.own_process and not cell.in_session:
-            yield _Need(row, build, cell, 0, 1, "the first or last build", 1)
+            (forks, own), reason = missing, "the end of a transition"
+        elif edges and build in outermost and not point.own_process and not cells[build].in_session:
+            own, reason, priority = 1, "the first or last build", 1
         elif flaky and (more := _more_for_flaky(point, most)):
-            yield _Need(row, build, cell, more, 0, "the case is flaky on another build", 2)
+            forks, reason, priority = more, "the case is flaky on another build", 2
+        if reason and not _exhausted(cell := cells[build], settings, most):
+            yield _Need(row, build, cell, forks, own, reason, priority)
 
 
 def _missing_at_end(point: Point) -> tuple[int, int]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
-from bisect_torch.analysis.series import Cell, Row
+from bisect_torch.analysis.cells import Cell
+from bisect_torch.analysis.series import Row
 from bisect_torch.model import BuildKind, Observation
 
 Pairs = tuple[tuple[str, str], ...]

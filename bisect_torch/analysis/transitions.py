@@ -23,6 +23,8 @@ def transitions(series: Series, *, over_absent: bool = False) -> list[Transition
     Args:
         over_absent: Builds whose torch lacks the name are no ends either: a change from before to after them is one.
     """
+    if len({id(point.judgement) for point in series.points if point is not None}) < 2:
+        return []  # one and the same judgement throughout: the common case, of which there may be very many
     found: list[Transition] = []
     before: Point | None = None
     between: list[tuple[str, str]] = []

@@ -80,7 +80,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         environments=environments,
         series=series,
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
-        observations=tuple(analysis.counted(observations)),
+        observations=analysis.counted(observations),
         results=results.path,
         notes=notes,
         known_releases=known_releases(),

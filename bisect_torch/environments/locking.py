@@ -98,7 +98,8 @@ def known_lock(build: Build, interpreter: Interpreter, options: EnvironmentOptio
 def _is_kept(path: Path) -> bool:
     """Whether a lock is there and undamaged. A damaged one, or half of one, is another set of versions: made anew."""
     try:
-        return own_digest.fits(path.read_bytes()) is True
+        content = path.read_bytes()
+        return own_digest.fits(content, own_digest.last_mark(content)) is True
     except FileNotFoundError:
         return False
 

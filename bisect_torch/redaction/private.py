@@ -29,7 +29,8 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from bisect_torch.model import Observation
+from bisect_torch.analysis.columns import Columns
+from bisect_torch.model import Observation, Point
 from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
 
 HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
@@ -63,6 +64,7 @@ _MAYBE_CUT = 500
 """Characters from which on an output or a message may have been shortened."""
 
 _LONGEST_CACHED = 32 * 1024
+_SHORT = 200
 
 Value = TypeVar("Value")
 _JSON_FIELDS = frozenset({"parameters", "warnings", "measurements", "local_modules"})
@@ -112,6 +114,8 @@ class Private:
 
     def redact(self, text: str) -> str:
         """The text without anything private."""
+        if len(text) <= _SHORT:
+            return self._cached_short(text)
         return self._cached(text) if len(text) < _LONGEST_CACHED else self._redact(text)
 
     def hide_secrets(self, text: str) -> str:
@@ -141,6 +145,9 @@ class Private:
 
     def json(self, text: str) -> str:
         """A JSON text, given back as it is where it holds nothing private."""
+        return self._cached_json(text) if len(text) <= _SHORT else self._json(text)
+
+    def _json(self, text: str) -> str:
         try:
             value = json.loads(text)
         except ValueError:
@@ -168,7 +175,7 @@ class Private:
         Of observations only the names are looked at, which a run keeps as they are: their facts were redacted when they
         entered results, or when a file that did not do that was opened.
         """
-        after: Any = self._inside(value)
+        after: Any = self._inside(value, {})
         return after  # type: ignore[no-any-return]
 
     def observation(self, observation: Observation) -> Observation:
@@ -193,7 +200,14 @@ class Private:
         changed = {name: text for name, text in names.items() if text != getattr(observation, name)}
         return dataclasses.replace(observation, **changed) if changed else observation  # type: ignore[arg-type]
 
-    def _inside(self, value: Any) -> Any:
+    def _inside(self, value: Any, known: dict[Any, Any]) -> Any:
+        """
+        Args:
+            known: What has been looked at: ids of values (which must live on) to what they became, and the parts that
+                many points share and that have nothing private in them.
+        """
+        if type(value) is Point:
+            return self._point(value, known)
         if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, float)):
             return value
         if isinstance(value, str):
@@ -201,25 +215,61 @@ class Private:
         if isinstance(value, PurePath):
             return type(value)(self.redact(str(value)))
         if isinstance(value, Mapping):
-            return {self._inside(key): self._inside(each) for key, each in value.items()}
+            return {self._inside(key, known): self._inside(each, known) for key, each in value.items()}
         if isinstance(value, (tuple, list, frozenset)) and not hasattr(value, "_fields"):
-            return type(value)(self._inside(each) for each in value)
+            return type(value)(self._inside(each, known) for each in value)
         if isinstance(value, Observation):
             return self._named(value)
+        if isinstance(value, Columns):
+            return self._named_columns(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._inside_dataclass(value)
+            return self._point(value, known) if isinstance(value, Point) else self._once(value, known)
         return value
 
-    def _inside_dataclass(self, value: Any) -> Any:
+    def _point(self, point: Point, known: dict[Any, Any]) -> Point:
+        """Points are many, and most of them share all that may hold a name; digests hold none."""
+        shared = (point.build, id(point.judgement), id(point.counts), point.in_forks)
+        if shared in known:
+            return point
+        after: Point = self._inside_dataclass(point, known)
+        if after is point:
+            known[shared] = point.judgement, point.counts  # so that their ids stay theirs
+        return after
+
+    def _once(self, value: Any, known: dict[Any, Any]) -> Any:
+        if id(value) not in known:
+            known[id(value)] = value, self._inside_dataclass(value, known)
+        return known[id(value)][1]
+
+    def _named_columns(self, columns: Columns) -> Sequence[Observation]:
+        same = all(
+            (self.instance if name == "instance" else self.redact)(str(text)) == text
+            for name in ("build_name", "case_file", "case", "instance")
+            for text in columns.distinct(name)
+        )
+        return columns if same else tuple(self._named(each) for each in columns)
+
+    def _inside_dataclass(self, value: Any, known: dict[Any, Any]) -> Any:
         changes = {}
         for name in (field.name for field in dataclasses.fields(value) if field.init):
             before = getattr(value, name)
-            changed = self.instance(before) if name == "instance" and isinstance(before, str) else self._inside(before)
+            changed = (
+                self.instance(before) if name == "instance" and isinstance(before, str) else self._inside(before, known)
+            )
             if changed is not before and changed != before:
                 changes[name] = changed
         return dataclasses.replace(value, **changes) if changes else value
 
     # --- how
+
+    @functools.cached_property
+    def _cached_short(self) -> Callable[[str], str]:
+        """Names of instances and parameters come back with every build."""
+        return functools.lru_cache(maxsize=2**16)(self._redact)
+
+    @functools.cached_property
+    def _cached_json(self) -> Callable[[str], str]:
+        return functools.lru_cache(maxsize=2**15)(self._json)
 
     @functools.cached_property
     def _cached(self) -> Callable[[str], str]:

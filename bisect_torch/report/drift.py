@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bisect_torch.model import Observation, Point, Series, Verdict
+from bisect_torch.model import Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
 
-_Digests = Mapping[tuple[int, int | None], frozenset[str]]
+_Digests = Mapping[tuple[object, object], frozenset[object]]
 """Repeat and seed to digests: only the same input is compared."""
 
 WHAT = {"digest": "output", "reference_digest": "reference", "input_digest": "input"}
+
+_COMPARED = ("repeat", "seed", *WHAT)
 
 
 @dataclass(frozen=True)
@@ -69,29 +71,32 @@ def drifts(findings: Findings) -> list[Drift]:
 def drifting(findings: Findings) -> Iterator[tuple[Series, Point, Point, str]]:
     """Series, older and newer point, and what of :data:`WHAT` differs between them, cell by cell."""
     for series in findings.series:
+        known = findings.combinations(series, _COMPARED)
         before: Point | None = None
         for point in series.points:
             if point is None or not point.solid or point.judgement.verdict is not Verdict.OK:
                 before = None if point is not None and point.judgement.verdict.judged else before
                 continue
-            if before is not None:
+            if before is not None and not _surely_alike(known, before, point):
                 for what in _differing(findings, series, before, point):
                     yield series, before, point, what
             before = point
 
 
+def _surely_alike(known: Mapping[str, frozenset[int]], before: Point, after: Point) -> bool:
+    return before.build in known and known[before.build] == known.get(after.build)
+
+
 def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
-    old, new = findings.observed(series, before.build), findings.observed(series, after.build)
     for what in WHAT:
-        left, right = _digests(old, what), _digests(new, what)
+        left, right = (_digests(findings.facts(series, end.build, ("repeat", "seed", what))) for end in (before, after))
         if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):
             yield what
 
 
-def _digests(observations: Iterable[Observation], what: str) -> _Digests:
-    found: dict[tuple[int, int | None], set[str]] = {}
-    for each in observations:
-        digest = getattr(each, what)
+def _digests(facts: Iterable[tuple[object, ...]]) -> _Digests:
+    found: dict[tuple[object, object], set[object]] = {}
+    for repeat, seed, digest in facts:
         if digest is not None:
-            found.setdefault((each.repeat, each.seed), set()).add(digest)
+            found.setdefault((repeat, seed), set()).add(digest)
     return {key: frozenset(digests) for key, digests in found.items()}

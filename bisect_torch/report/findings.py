@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bisect_torch.analysis.causes import Cause, causes
+from bisect_torch.analysis.columns import Columns, telling
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
 
@@ -39,7 +40,7 @@ class Findings:
     environments: Mapping[str, Environment]
     series: tuple[Series, ...]
     transitions: tuple[Transition, ...]
-    observations: tuple[Observation, ...] = ()
+    observations: Sequence[Observation] = ()
     results: Path | None = None
     continue_with: str | None = None
     interrupted: bool = False
@@ -84,7 +85,32 @@ class Findings:
 
     def observed(self, series: Series, build: str) -> Sequence[Observation]:
         """The observations of one cell, in the order in which they were made."""
+        if isinstance(self.observations, Columns):
+            return self.observations.take(self.observations.cells_of(_row(series)).get(build, ()))
         return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
+
+    def combinations(self, series: Series, names: Sequence[str]) -> Mapping[str, frozenset[int]]:
+        """Build to numbers of the combinations of these fields that its observations have: cells with the same
+        numbers have the same. Empty where it takes a look at the observations to know."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return {}
+        codes = columns.codes(names).of
+        cells = columns.cells_of(_row(series))
+        return {build: frozenset([codes[place] for place in places]) for build, places in cells.items()}
+
+    def facts(self, series: Series, build: str, names: Sequence[str]) -> list[tuple[object, ...]]:
+        """These fields of the observations of one cell."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return [tuple(getattr(each, name) for name in names) for each in self.observed(series, build)]
+        values = [columns.values(name) for name in names]
+        places = columns.cells_of(_row(series)).get(build, ())
+        return [tuple(each[place] for each in values) for place in places]
+
+    def distinct(self, name: str) -> list[object]:
+        """The different values of a field of the observations, in the order in which they first occur."""
+        return list(dict.fromkeys(getattr(each, name) for each in telling(self.observations, (name,))))
 
     @cached_property
     def several_devices(self) -> bool:
@@ -102,17 +128,22 @@ class Findings:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """What there is to tell, grouped by likely cause, the most severe first."""
-        models = {(*_row(each), each.build_name): each.explained_by for each in self.observations if each.explained_by}
+        seen = self.observations
+        explained = seen.with_value("explained_by") if isinstance(seen, Columns) else seen
+        models = {(*_row(each), each.build_name): each.explained_by for each in explained if each.explained_by}
         return tuple(causes(self.series, models))
 
     def only(self, rows: Collection[Series]) -> Findings:
         """The same findings about these series alone."""
         chosen = {_row(each) for each in rows}
+        seen = self.observations
         return replace(
             self,
             series=tuple(each for each in self.series if _row(each) in chosen),
             transitions=tuple(each for each in self.transitions if _row(each.series) in chosen),
-            observations=tuple(each for each in self.observations if _row(each) in chosen),
+            observations=seen.of_rows(chosen)
+            if isinstance(seen, Columns)
+            else tuple(each for each in seen if _row(each) in chosen),
             twins=tuple(each for each in self.twins if _row(each) in chosen),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bisect_torch.model import Judgement, Series
 
@@ -31,8 +31,7 @@ OTHER_KIND = ("*", "another error or signal than before")
 DETAIL = ("'", "another message than before")
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """What stands in one place of the matrix.
 
     Args:
@@ -65,13 +64,17 @@ def _letter(judgement: Judgement) -> tuple[str, str, str]:
 def marks_of(series: Series) -> tuple[Mark, ...]:
     """The marks of a whole row. What the letter hides, the small mark tells: against the last point that was judged, a
     bad one of the same verdict has another signature, or only another message."""
-    marks = []
+    marks: list[Mark] = []
     last: Judgement | None = None
+    again: dict[tuple[int, bool], Mark] = {}  # the marks of what is as it was on the build before
     for point in series.points:
         if point is None:
             marks.append(MARK_NOT_RUN)
             continue
         judgement = point.judgement
+        if judgement is last and (id(judgement), point.flaky) in again:
+            marks.append(again[id(judgement), point.flaky])
+            continue
         small = " "
         if last is not None and judgement.verdict.bad and _letter(last) == _letter(judgement):
             if last.signature != judgement.signature:
@@ -79,6 +82,8 @@ def marks_of(series: Series) -> tuple[Mark, ...]:
             elif last.detail != judgement.detail:
                 small = DETAIL[0]
         marks.append(mark_of(judgement, flaky=point.flaky, small=small))
+        if judgement is last:
+            again[id(judgement), point.flaky] = marks[-1]
         if judgement.verdict.judged:
             last = judgement
     return tuple(marks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bisect_torch.analysis.columns import telling
 from bisect_torch.report.canvas import Box, Shape, Words, as_png, as_svg, ellipsised, shown, width
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.heads import heads, tags
@@ -187,9 +188,11 @@ def _legend(shapes: list[Shape], entries: Sequence[str], y: float) -> float:
 def _notes(findings: Findings, rows: Sequence[Row], left_out: Sequence[str]) -> Iterator[str]:
     if left_out:
         yield f"Not shown: {'; '.join(left_out)}."
-    machines = dict.fromkeys(each.machine for each in findings.observations if each.machine)
-    devices = dict.fromkeys(each.device_name or each.device for each in findings.observations)
-    pythons = dict.fromkeys(each.python for each in findings.observations if each.python)
+    machines = dict.fromkeys(str(name) for name in findings.distinct("machine") if name)
+    devices = dict.fromkeys(
+        each.device_name or each.device for each in telling(findings.observations, ("device_name", "device"))
+    )
+    pythons = dict.fromkeys(str(name) for name in findings.distinct("python") if name)
     where = [listed(list(devices), most=3), listed(list(machines), most=3)]
     where.append(f"Python {listed(list(pythons), most=3)}" if pythons else "")
     facts = ", ".join(each for each in where if each)

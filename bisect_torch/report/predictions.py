@@ -61,6 +61,8 @@ class Predicted:
 
 def predictions(findings: Findings) -> list[Predicted]:
     """Every cell that had a prediction, in the order of the series and builds."""
+    if not any('"predicted_verdict"' in str(text) for text in findings.distinct("measurements")):
+        return []
     return [
         found
         for series in findings.series

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Outcome
-from bisect_torch.results.schema import DEFAULTS, REQUIRED, arrow_type
+from bisect_torch.results.schema import DEFAULTS, REQUIRED, STORED, arrow_type, held_type
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
@@ -22,9 +22,10 @@ def typed(path: Path, table: pa.Table) -> pa.Table:
     """
     for place, field in enumerate(table.schema):
         wanted = arrow_type(field.name)
-        if field.type != wanted:
+        if not as_held(field.type, field.name):
+            kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
             kinds = (_is_text, pa.types.is_integer, pa.types.is_floating)
-            if not pa.types.is_null(field.type) and not any(of(field.type) and of(wanted) for of in kinds):
+            if not pa.types.is_null(kind) and not any(of(kind) and of(wanted) for of in kinds):
                 raise _other(path, f"the column {field.name!r} holds {field.type}, not {wanted}")
             table = table.set_column(place, field.name, table.column(place).cast(wanted))
         if field.name in REQUIRED and table.column(place).null_count:
@@ -33,6 +34,11 @@ def typed(path: Path, table: pa.Table) -> pa.Table:
         if outcome not in _OUTCOMES:
             raise _other(path, f"the outcome {outcome!r} is unknown")
     return table
+
+
+def as_held(kind: pa.DataType, name: str) -> bool:
+    """Whether a column of this type needs no conversion."""
+    return kind in (arrow_type(name), held_type(name))
 
 
 def _other(path: Path, why: str) -> UsageError:
@@ -47,12 +53,23 @@ def holds(name: str, value: object) -> bool:
     """Whether a value from JSON is one that a column can hold."""
     if value is None:
         return name in DEFAULTS and DEFAULTS[name] is None
-    kind = arrow_type(name)
-    if pa.types.is_floating(kind):
+    kind, bits = _KINDS[name]
+    if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if pa.types.is_integer(kind):
-        return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < kind.bit_width
-    return isinstance(value, bool if pa.types.is_boolean(kind) else str)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < bits
+    return isinstance(value, kind)
+
+
+def _kind(of: pa.DataType) -> tuple[type, int]:
+    if pa.types.is_floating(of):
+        return float, 0
+    if pa.types.is_integer(of):
+        return int, of.bit_width
+    return (bool if pa.types.is_boolean(of) else str), 0
+
+
+_KINDS = {name: _kind(arrow_type(name)) for name in STORED}
 
 
 def run(manifest: object) -> Mapping[str, object]:

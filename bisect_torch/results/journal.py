@@ -52,6 +52,7 @@ class Journal:
         self._guard = threading.Lock()
         self._synced_at = 0.0
         self._unsynced = False
+        self._own: int | None = None
 
     def append(self, record: Mapping[str, object]) -> None:
         """Add one record.
@@ -64,6 +65,8 @@ class Journal:
             with self.locked() as fd:
                 size = _mend_end(fd)
                 _write_whole(fd, line, size)
+                if self._own == size:
+                    self._own += len(line)
             self._sync_sometimes()
         except OSError as error:
             raise InfrastructureError(
@@ -98,6 +101,10 @@ class Journal:
                 if self._fd is not None:
                     fcntl.flock(fd, fcntl.LOCK_UN)
 
+    def is_own_locked(self, fd: int) -> bool:
+        """Whether every byte of the file, while it is :meth:`locked`, was appended through this object."""
+        return self._own is not None and os.fstat(fd).st_size == self._own
+
     def remove_locked(self) -> None:
         """Remove the file, while it is :meth:`locked`. Writers that wait for it notice, and begin a new one."""
         self.path.unlink(missing_ok=True)
@@ -126,7 +133,10 @@ class Journal:
         while True:
             if self._fd is None:
                 self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._own = None
             fcntl.flock(self._fd, fcntl.LOCK_EX)
+            if self._own is None and os.fstat(self._fd).st_size == 0:
+                self._own = 0
             if os.fstat(self._fd).st_nlink:
                 return self._fd
             self._close()  # another run wrote it into the results file and removed it
@@ -141,9 +151,12 @@ class Journal:
                 os.fsync(self._fd)
 
 
+_JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+
+
 def encode(record: Mapping[str, object]) -> bytes:
     """The line of a record, with its end."""
-    text = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
+    text = _JSON.encode(record).encode()
     return _digest(text) + b" " + text + b"\n"
 
 

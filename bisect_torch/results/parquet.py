@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import glob
 import json
+import operator
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bisect_torch import own_digest
-from bisect_torch.analysis import judge
+from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation, Outcome
 from bisect_torch.redaction import Private
 from bisect_torch.results import checks
-from bisect_torch.results.schema import COLUMNS, DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED, arrow_schema, arrow_type
+from bisect_torch.results.rows import Rows, as_array
+from bisect_torch.results.schema import (
+    COLUMNS,
+    DEFAULTS,
+    REQUIRED,
+    SCHEMA_VERSION,
+    SELDOM_ALIKE,
+    STORED,
+    arrow_type,
+    held_type,
+)
 
 _PREFIX = "bisect_torch."
 _VERSION = _PREFIX + "schema_version"
@@ -74,26 +86,61 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
         content = path.read_bytes()
     except OSError as error:
         raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
-    if own_digest.fits(content) is False:
-        raise UsageError(
-            f"{path} is damaged, or another program wrote it again: it does not fit its digest",
-            hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
-        )
     try:
-        with pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True) as file:
+        known = pq.read_metadata(pa.BufferReader(content))
+        if own_digest.fits(content, _carried_digest(known.metadata or {})) is False:
+            _metadata(path, known.metadata or {})  # of a newer version it may have another form
+            raise UsageError(
+                f"{path} is damaged, or another program wrote it again: it does not fit its digest",
+                hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
+            )
+        shared = _shared(known.schema)
+        with pq.ParquetFile(
+            pa.BufferReader(content), metadata=known, page_checksum_verification=True, read_dictionary=shared
+        ) as file:
             raw = file.schema_arrow.metadata or {}
             metadata = _metadata(path, raw)
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present]))
+            empty = _empty(file)
+            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present - empty]))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
         raise UsageError(
             f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
         ) from error
     return table, metadata, _REDACTED.encode() in raw
+
+
+def _carried_digest(beside: Mapping[bytes, bytes]) -> bytes | None:
+    """The value of the file's own metadata, also where its name was damaged; no kept text is just a mark."""
+    if _DIGEST.encode() in beside:
+        return beside[_DIGEST.encode()]
+    return next((value for value in beside.values() if own_digest.last_mark(value) == value), None)
+
+
+def _shared(schema: pq.ParquetSchema) -> list[str]:
+    """Columns of texts that many rows share."""
+    columns = (schema.column(place) for place in range(len(schema)))
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    return [name for name in texts if name in STORED and pa.types.is_dictionary(held_type(name))]
+
+
+def _empty(file: pq.ParquetFile) -> set[str]:
+    """Columns that hold nothing but their defaults, as the file's statistics tell."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    found = set()
+    for place in range(len(file.schema)):
+        path = file.schema.column(place).path
+        field = file.schema_arrow.field(path) if path in DEFAULTS and path in file.schema_arrow.names else None
+        if field is None or not checks.as_held(field.type, path):
+            continue
+        chunks = [(group.num_rows, group.column(place).statistics) for group in groups]
+        if all(known is not None and known.has_null_count and known.null_count == rows for rows, known in chunks):
+            found.add(path)
+    return found
 
 
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
@@ -125,62 +172,61 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
-def observations_of(table: pa.Table) -> list[Observation]:
-    """The rows as observations."""
-    names = [name for name in STORED if name in table.column_names]
-    absent = {name: value for name, value in DEFAULTS.items() if name not in names}
-    columns = [_values(table, name) for name in names]
-    made: list[Observation] = []
-    for row in zip(*columns, strict=True):
-        observation = object.__new__(Observation)
-        # A frozen dataclass sets each of its 80 fields through object.__setattr__: this is ten times as fast.
-        if absent:
-            observation.__dict__.update(absent)
-        observation.__dict__.update(zip(names, row, strict=True))
-        made.append(observation)
-    return made
-
-
-def _values(table: pa.Table, name: str) -> list[object]:
-    column = table.column(name)
-    default = DEFAULTS.get(name)
-    if column.null_count == len(column):
-        return [default] * len(column)
-    values: list[object] = column.to_pylist()
-    if default is not None and column.null_count:
-        return [default if value is None else value for value in values]
-    return values
-
-
-def to_table(observations: Sequence[Observation]) -> pa.Table:
-    """All columns, the derived ones under the criteria that were in force."""
-    judgements = [judge(observation) for observation in observations]
-    derived: Mapping[str, list[Any]] = {
-        "verdict": [judgement.verdict.value for judgement in judgements],
-        "signature": [judgement.signature for judgement in judgements],
-        "detail": [judgement.detail for judgement in judgements],
-        "api_absent": [judgement.api_absent for judgement in judgements],
-        "wrong_fraction": [observation.wrong_fraction for observation in observations],
+def in_columns(observations: Sequence[Observation]) -> pa.Table:
+    """The stored columns of observations, texts as numbers into the few that are different; none that is empty."""
+    texts = zip(*map(_STORED_FIELDS, observations), strict=True)
+    columns = {
+        name: _array(list(values), name)
+        for name, values in zip(STORED, texts, strict=True)
+        if name in REQUIRED or values.count(DEFAULTS[name]) < len(values)
     }
-    arrays = [
-        _array(
-            derived[column.name] if column.name in derived else [getattr(o, column.name) for o in observations],
-            column.name,
-        )
-        for column in COLUMNS
-    ]
-    return pa.table(arrays, schema=arrow_schema())
+    return pa.table(columns)
+
+
+_STORED_FIELDS = operator.attrgetter(*STORED)
 
 
 def _array(values: list[Any], name: str) -> pa.Array:
     try:
-        return pa.array(values, type=arrow_type(name))
+        return pa.array(values, type=held_type(name))
     except UnicodeEncodeError:  # a lone surrogate, from output that is no UTF-8
         sound = [value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
-        return pa.array(sound, type=arrow_type(name))
+        return pa.array(sound, type=held_type(name))
 
 
-def write_whole(path: Path, observations: Sequence[Observation], metadata: Metadata, tool_version: str) -> None:
+def complete(rows: Rows) -> pa.Table:
+    """All columns of a file, the derived ones under the criteria that were in force."""
+    derived = _derived(rows)
+    return pa.table({c.name: derived[c.name] if c.name in derived else _filled(rows, c.name) for c in COLUMNS})
+
+
+def _derived(rows: Rows) -> Mapping[str, pa.Array]:
+    of, judgements = judged(rows, None)
+    fractions = rows.codes(("elements", "wrong_elements"))
+    values: Mapping[str, list[Any]] = {
+        "verdict": [judgement.verdict.value for judgement in judgements],
+        "signature": [judgement.signature for judgement in judgements],
+        "detail": [judgement.detail for judgement in judgements],
+        "api_absent": [judgement.api_absent for judgement in judgements],
+        "wrong_fraction": [each.wrong_fraction for each in rows.take(fractions.first)],
+    }
+    return {
+        name: _array(each, name).take(as_array(fractions.of if name == "wrong_fraction" else of))
+        for name, each in values.items()
+    }
+
+
+def _filled(rows: Rows, name: str) -> pa.Array:
+    default = DEFAULTS.get(name)
+    if name not in rows.table.column_names:
+        return pa.repeat(pa.scalar(default, arrow_type(name)), len(rows))
+    column = rows.table.column(name)
+    if default is None or not column.null_count:
+        return column
+    return pc.fill_null(column.cast(arrow_type(name)), default)
+
+
+def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -> None:
     """Write a results file so that at every moment either the old or the new one is there, whole.
 
     One writer at a time: the caller holds the journal.
@@ -188,23 +234,22 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
     Raises:
         InfrastructureError: It cannot be written. The old file is untouched.
     """
-    table = to_table(observations).replace_schema_metadata(
-        {
-            _VERSION: str(SCHEMA_VERSION),
-            _TOOL: tool_version,
-            _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
-            _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
-            _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
-            _REDACTED: "1",
-            _DIGEST: own_digest.BLANK,
-        }
-    )
+    table = complete(rows)
+    beside = {
+        _VERSION: str(SCHEMA_VERSION),
+        _TOOL: tool_version,
+        _RUNS: json.dumps(list(metadata.runs), sort_keys=True),
+        _LOCKS: json.dumps(dict(metadata.locks), sort_keys=True),
+        _SOURCES: json.dumps(dict(metadata.sources), sort_keys=True),
+        _REDACTED: "1",
+        _DIGEST: own_digest.BLANK,
+    }
     temporary: str | None = None
     _remove_leftovers(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "w+b") as file:
-            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+            write_table(table, file, beside)
             file.seek(0)
             content = file.read()
             file.seek(0)
@@ -222,6 +267,22 @@ def write_whole(path: Path, observations: Sequence[Observation], metadata: Metad
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+_ROWS_IN_A_GROUP = 2**18
+_ENCODING: Mapping[str, Any] = {
+    "compression": "zstd",
+    "write_page_checksum": True,
+    "use_dictionary": [column.name for column in COLUMNS if column.name not in SELDOM_ALIKE],
+    "store_schema": False,  # a text is a text for every reader, also where many rows share it
+}
+
+
+def write_table(table: pa.Table, file: BinaryIO, beside: Mapping[str, str]) -> None:
+    """Write rows and metadata as Parquet."""
+    with pq.ParquetWriter(file, table.schema, **_ENCODING) as writer:
+        writer.write_table(table, row_group_size=_ROWS_IN_A_GROUP)
+        writer.add_key_value_metadata(beside)
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from bisect_torch.analysis.columns import telling
 from bisect_torch.model import CANDIDATE_SUFFIX, TODAY, Build, BuildKind, Environment, Observation, is_variant_name
 
 
@@ -35,7 +36,7 @@ def recalled_builds(
         for name in named if isinstance(named, list) else ():
             if not is_variant_name(name):
                 found.setdefault(name, _build_by_name(name))
-    for observation in observations:
+    for observation in telling(observations, ("build_name", "build", "build_kind", "git_commit")):
         if is_variant_name(observation.build_name):
             continue
         if observation.build_name not in found or found[observation.build_name].git_commit is None:
@@ -52,7 +53,7 @@ def recalled_builds(
 
 def recalled_twins(observations: Iterable[Observation], builds: Iterable[Build]) -> tuple[tuple[str, str], ...]:
     """Names of each of these builds that was also observed with today's dependencies, and of that variant."""
-    seen = {observation.build_name for observation in observations}
+    seen = {observation.build_name for observation in telling(observations, ("build_name",))}
     pairs = ((build.name, f"{build.version}+{TODAY.label}") for build in builds if build.kind is not BuildKind.LOCAL)
     return tuple(pair for pair in pairs if pair[1] in seen)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,11 @@ from bisect_torch.model import Observation
 from bisect_torch.redaction import Private, this_machine
 from bisect_torch.results import checks
 from bisect_torch.results.journal import Journal, JournalContent, encode
-from bisect_torch.results.parquet import (
-    Metadata,
-    known_fields,
-    observations_of,
-    read_table,
-    to_table,
-    write_whole,
-)
-from bisect_torch.results.schema import DEFAULTS, REQUIRED, SCHEMA_VERSION, STORED
+from bisect_torch.results.parquet import Metadata, in_columns, known_fields, read_table, write_whole
+from bisect_torch.results.recorded import Recorded
+from bisect_torch.results.rows import Rows
+from bisect_torch.results.schema import DEFAULTS, SCHEMA_VERSION
 from bisect_torch.shipped import tool_version
-
-Identity = tuple[str, int, str]
-"""Key, repeat and run: two records with the same are the same observation."""
 
 
 class ResultsFile:
@@ -49,11 +40,9 @@ class ResultsFile:
         self.path = path
         self.private = private
         self.problems: tuple[str, ...] = ()
-        self._table = table
         self._metadata = metadata
         self._journal = journal
-        self._added: dict[Identity, Observation] = {}
-        self._by_key: dict[str, dict[Identity, Observation]] | None = None
+        self._recorded = Recorded(table, in_columns)
 
     @classmethod
     def open(cls, path: Path, *, must_exist: bool = False, private: Private | None = None) -> ResultsFile:
@@ -88,7 +77,7 @@ class ResultsFile:
         found, recorded, strange = _records(self.path, content, self.private)
         self._metadata = self._metadata.with_more(recorded)
         for observation in found:
-            self._remember(observation)
+            self._recorded.add(observation)
         if strange:
             self.problems += (f"{self._journal.path}: {len(strange)} records of an unknown kind are not used",)
         if content.damaged:
@@ -96,22 +85,13 @@ class ResultsFile:
         if content.torn:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
 
-    def _remember(self, observation: Observation) -> None:
-        self._added[identity(observation)] = observation
-        if self._by_key is not None:
-            self._by_key[observation.key][identity(observation)] = observation
-
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
-        if self._by_key is None:
-            self._by_key = defaultdict(dict)
-            for observation in self.observations():
-                self._by_key[observation.key][identity(observation)] = observation
-        return list(self._by_key[key].values()) if key in self._by_key else []
+        return self._recorded.lookup(key)
 
-    def observations(self) -> list[Observation]:
+    def observations(self) -> Rows:
         """All of them, in the order in which they were recorded."""
-        return _merged(self._table, self._added)
+        return self._recorded.rows()
 
     @property
     def metadata(self) -> Metadata:
@@ -182,7 +162,7 @@ class ResultsFile:
                 :meth:`finish` tries to write it once more.
         """
         observation = self.private.observation(observation)
-        self._remember(observation)
+        self._recorded.add(observation)
         self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
         return observation
 
@@ -192,7 +172,7 @@ class ResultsFile:
         Where this file has another record of the same observation, the one that is taken over stands for it.
         """
         for observation in observations:
-            self._remember(observation)
+            self._recorded.add(observation)
         self._metadata = self._metadata.with_more(metadata)
 
     def finish(self, manifest: Mapping[str, object] | None = None) -> None:
@@ -208,26 +188,32 @@ class ResultsFile:
             InfrastructureError: It cannot be written. The old file and the journal are untouched.
         """
         try:
-            with self._journal.locked():
-                self._finish_locked(manifest)
+            with self._journal.locked() as fd:
+                # What this run alone has appended is known, and need not be read.
+                content = JournalContent() if self._journal.is_own_locked(fd) else self._journal.read()
+                self._finish_locked(content, manifest)
         except OSError as error:
             raise InfrastructureError(f"cannot write {self._journal.path}: {error.strerror}") from error
 
-    def _finish_locked(self, manifest: Mapping[str, object] | None) -> None:
-        content = self._journal.read()
-        table, metadata = _read(self.path, self.private) if self.path.exists() else (self._table, self._metadata)
-        found, recorded, strange = _records(self.path, content, self.private)
-        added = {identity(o): o for o in found} | self._added
-        metadata = metadata.with_more(recorded).with_more(self._metadata)
+    def _finish_locked(self, content: JournalContent, manifest: Mapping[str, object] | None) -> None:
+        table, metadata = (
+            _read(self.path, self.private) if self.path.exists() else (self._recorded.stored, self._metadata)
+        )
+        found, more, strange = _records(self.path, content, self.private)
+        recorded = Recorded(table, in_columns)
+        for observation in found:
+            recorded.add(observation)
+        recorded.extend(self._recorded.added)
+        metadata = metadata.with_more(more).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
-        write_whole(self.path, _merged(table, added), metadata, tool_version())
+        write_whole(self.path, recorded.rows(), metadata, tool_version())
         aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in strange]
         if aside:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
                 file.write(b"".join(aside))
         self._journal.remove_locked()
         self._metadata = metadata
-        self._added = added
+        self._recorded = recorded
 
     def close(self) -> None:
         """Let go of the journal; what has been appended stays there."""
@@ -240,22 +226,15 @@ class ResultsFile:
         self.close()
 
 
-def identity(observation: Observation) -> Identity:
-    """What makes a record the same observation as another."""
-    return observation.key, observation.repeat, observation.run_id
-
-
 def _differing(observation: Observation) -> dict[str, Any]:
-    return {name: value for name, value in vars(observation).items() if name in REQUIRED or value != DEFAULTS[name]}
+    return {
+        name: value
+        for name, value in vars(observation).items()
+        if (value is not None if name not in _NOT_NONE else value != _NOT_NONE[name])
+    }
 
 
-def _merged(table: pa.Table | None, added: Mapping[Identity, Observation]) -> list[Observation]:
-    stored = [] if table is None else observations_of(table)
-    if not added:
-        return stored
-    merged = {identity(o): o for o in stored}
-    merged.update(added)
-    return list(merged.values())
+_NOT_NONE = {name: default for name, default in DEFAULTS.items() if default is not None}
 
 
 def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
@@ -263,8 +242,10 @@ def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
     table, metadata, redacted = read_table(path)
     if redacted:
         return table, metadata
-    found = to_table([private.observation(each) for each in observations_of(table)])
-    return found.select([name for name in STORED if name in table.column_names]), metadata.redacted(private)
+    found = Recorded(None, in_columns)
+    for each in Rows(table):
+        found.add(private.observation(each))
+    return found.rows().table, metadata.redacted(private)
 
 
 def _records(

@@ -158,6 +158,16 @@ def arrow_type(name: str) -> pa.DataType:
 _ARROW = {column.name: _TYPES[column.type] for column in COLUMNS}
 
 
+SELDOM_ALIKE = frozenset({"key", "started_at", "elapsed_s", "peak_rss_bytes"})
+"""Columns in which few rows are alike: a dictionary of their values would be as long as they are."""
+
+
+def held_type(name: str) -> pa.DataType:
+    """The Arrow type of a column in memory: texts that many rows share are numbers into a dictionary."""
+    kind = _ARROW[name]
+    return pa.dictionary(pa.int32(), kind) if kind == pa.string() and name not in SELDOM_ALIKE else kind
+
+
 def arrow_schema() -> pa.Schema:
     """The schema of a file, without metadata."""
     return pa.schema([pa.field(column.name, _ARROW[column.name]) for column in COLUMNS])

@@ -363,7 +363,7 @@ def test_a_disk_that_fails_leaves_no_half_written_file(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("bisect_torch.results.parquet.write_table", full)
     before = bytes_in(odd)
     assert main(["merge", "good.parquet", "disjoint.parquet", "-o", "good.parquet"]) == 3
     assert "No space left on device" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 
 def die() -> NoReturn:
@@ -60,9 +60,13 @@ def after_a_record(nth: int) -> None:
 
 
 def in_half_the_parquet_file() -> None:
-    import pyarrow.parquet as pq
+    from bisect_torch.results import parquet
 
-    before_calling(pq, "write_table", also=lambda table, file: (file.write(b"PAR1 and then nothing"), file.flush()))
+    def begun(table: object, file: BinaryIO, beside: object) -> None:
+        file.write(b"PAR1 and then nothing")
+        file.flush()
+
+    before_calling(parquet, "write_table", also=begun)
 
 
 def before_the_journal_goes() -> None:

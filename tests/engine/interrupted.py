@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any
 
-import pyarrow.parquet as pq
+from bisect_torch.results import parquet
 
-write_table = pq.write_table
+write_table = parquet.write_table
 signals = int(sys.argv[1])
 
 
@@ -26,7 +26,7 @@ def writing(*arguments: Any, **named: Any) -> None:
     write_table(*arguments, **named)
 
 
-pq.write_table = writing
+parquet.write_table = writing
 
 if __name__ == "__main__":
     from bisect_torch.cli.main import main

@@ -298,7 +298,7 @@ def test_a_full_disk_at_the_end_keeps_file_and_journal(tmp_path: Path, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq, "write_table", fail)
+    monkeypatch.setattr("bisect_torch.results.parquet.write_table", fail)
     with pytest.raises(InfrastructureError, match="No space left"):
         results.finish()
     assert path.read_bytes() == before

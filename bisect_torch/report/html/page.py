@@ -88,7 +88,7 @@ def _facts(findings: Findings) -> list[str]:
     span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" if names else ""
     facts = [f"{plural(len(findings.series), 'row')}, {plural(len(names), 'build')}" + (f" ({span})" if span else "")]
     devices = dict.fromkeys(clean(each.device) for each in findings.series)
-    machines = dict.fromkeys(clean(each.machine) for each in findings.observations if each.machine)
+    machines = dict.fromkeys(clean(str(name)) for name in findings.distinct("machine") if name)
     days = sorted({clean(str(run.get("started_at")))[:10] for run in findings.runs if run.get("started_at")})
     facts += [", ".join(devices)] if devices else []
     facts += [", ".join(machines)] if machines else []

@@ -1,0 +1,49 @@
+"""Records stay findable while they become columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from bisect_torch.results import recorded
+from bisect_torch.results.parquet import in_columns
+from bisect_torch.results.recorded import Recorded
+from tests.results.made import observation
+
+KEYS = 40
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_PENDING", 3), ("_TABLES", 4), ("_BLOCK", 2), ("_BLOCKS_KEPT", 2)):
+        monkeypatch.setattr(recorded, name, value)
+
+
+@pytest.mark.parametrize("stored", [0, 7])
+@pytest.mark.parametrize("looked_at_first", [False, True])
+def test_every_record_is_found_at_every_moment_the_newest_in_the_place_of_the_oldest(
+    stored: int, looked_at_first: bool
+) -> None:
+    made = [observation(number % KEYS, repeat=number % 3 % 2, elapsed_s=float(number)) for number in range(3 * KEYS)]
+    found = Recorded(in_columns(made[:stored]) if stored else None, in_columns)
+    if looked_at_first:
+        assert found.lookup("nothing") == []
+    known = {recorded.identity(each): each for each in made[:stored]}
+    for each in made[stored:]:
+        found.add(each)
+        known[recorded.identity(each)] = each
+        assert found.lookup(each.key) == [one for one in known.values() if one.key == each.key]
+    assert found.rows() == list(known.values())
+    assert [one for number in range(KEYS) for one in found.lookup(f"{number:064x}")] == [
+        one for number in range(KEYS) for one in known.values() if one.key == f"{number:064x}"
+    ]
+
+
+def test_tables_that_are_added_come_after_what_was_there() -> None:
+    first, second = Recorded(None, in_columns), Recorded(None, in_columns)
+    for number in range(5):
+        first.add(observation(number))
+        second.add(observation(number + 3, elapsed_s=1.0))
+    assert len(first.lookup(observation(4).key)) == 1
+    first.extend(second.added)
+    assert first.rows() == [*map(observation, range(3)), *(observation(n, elapsed_s=1.0) for n in range(3, 8))]
+    assert first.lookup(observation(4).key) == [observation(4, elapsed_s=1.0)]
