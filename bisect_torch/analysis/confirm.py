@@ -27,6 +27,7 @@ class Confirmation:
         own_process_s: Seconds that a repeat in an interpreter of its own takes besides the case: importing torch from
             bytecode was measured at 2 s, full teardown at 0.85 s.
         every_cell: Every judged cell counts as the end of a transition, also with a single build.
+        more_builds: Others will still run: the newest that was judged so far is not yet the last one.
     """
 
     false_transition: float = 1e-4
@@ -35,6 +36,7 @@ class Confirmation:
     budget_s: float | None = None
     own_process_s: float = 2.85
     every_cell: bool = False
+    more_builds: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ def _needs(
     points = {point.build: point for point in series.points if point is not None and point.judgement.verdict.judged}
     ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
     outermost = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
+    if settings.more_builds:
+        outermost.intersection_update((next(iter(points), None), builds[-1]))
     most = flaky_repeats(len(builds), settings.false_transition)
     # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
     to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}

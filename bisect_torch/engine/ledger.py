@@ -272,14 +272,18 @@ class Ledger:
         rows = dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances))
         return tuple(analysis.build_series(self.observations, line, rows=list(rows)))
 
-    def confirmations(self, budget_s: float | None) -> list[CellRun]:
+    def confirmations(self, budget_s: float | None, *, more_builds: bool = False) -> list[CellRun]:
         """Further repeats that are wanted before any transition may be printed.
 
         Args:
             budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
+            more_builds: Others will still run.
         """
         settings = analysis.Confirmation(
-            base_repeats=self._request.repeats, budget_s=budget_s, every_cell=self._request.confirm_every_cell
+            base_repeats=self._request.repeats,
+            budget_s=budget_s,
+            every_cell=self._request.confirm_every_cell,
+            more_builds=more_builds,
         )
         runs = []
         for wanted in analysis.wanted_repeats(

@@ -189,13 +189,15 @@ class Run:
             return False
         self._distrust_changed_environments()
         failed = {failure.build.name for failure in self._failures}
-        wanted = [run for run in self._ledger.confirmations(CONFIRMING_S) if run.build.name not in failed]
+        more = self._rotation.waiting
+        confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
+        wanted = [run for run in confirmations if run.build.name not in failed]
         here = [run for run in wanted if run.build.name in self._environments]
         if here:
             self._tell(events.Confirming(len(here), self._why_confirm()))
             self._submit(here)
             return False
-        if self._rotation.waiting:
+        if more:
             self._install()
             return False
         if not wanted:
