@@ -279,7 +279,10 @@ class Ledger:
             budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
         """
         settings = analysis.Confirmation(
-            base_repeats=self._request.repeats, budget_s=budget_s, every_cell=self._request.confirm_every_cell
+            base_repeats=self._request.repeats,
+            budget_s=budget_s,
+            every_cell=self._request.confirm_every_cell,
+            edges=self._request.edges,
         )
         runs = []
         for wanted in analysis.wanted_repeats(
