@@ -53,3 +53,31 @@ def test_what_it_caches_is_the_state_also_on_a_red_day() -> None:
     cached = [step for step in steps() if "cache" in step.get("uses", "")]
     assert [step["with"]["path"] for step in cached] == ["said.json", "said.json"]
     assert cached[-1]["if"] == "always()"
+
+
+MATRIX = GUIDE.read_text().split("```yaml\n")[2].partition("```")[0]
+
+
+def test_the_parts_of_the_matrix_workflow_are_those_that_the_command_counts() -> None:
+    jobs = yaml.safe_load(MATRIX)["jobs"]
+    parts = jobs["run"]["strategy"]["matrix"]["shard"]
+    lines = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    seen = []
+    for line in lines:
+        for part in parts if "matrix.shard" in line else [0]:
+            words = shlex.split(line.partition("||")[0].partition(">>")[0].replace("${{ matrix.shard }}", str(part)))
+            if words[0] == "bisect-torch":
+                parser, module = program._build_parser(program._chosen(words[1:]))
+                args, unknown = parser.parse_known_args(words[1:])
+                assert (unknown, module is not None) == ([], True)
+                seen.append((words[1], getattr(args, "shard", None)))
+
+    assert seen == [*(("run", (part, len(parts))) for part in parts), ("merge", None), ("judge", None)]
+    assert all(("uses" in step) != ("run" in step) for job in jobs.values() for step in job["steps"])
+
+
+def test_the_matrix_workflow_merges_also_when_a_part_found_something() -> None:
+    jobs = yaml.safe_load(MATRIX)["jobs"]
+    assert jobs["merge"]["needs"] == "run"
+    assert jobs["merge"]["if"] == "${{ !cancelled() }}"
+    assert jobs["run"]["strategy"]["fail-fast"] is False

@@ -27,7 +27,8 @@ class Confirmation:
         own_process_s: Seconds that a repeat in an interpreter of its own takes besides the case: importing torch from
             bytecode was measured at 2 s, full teardown at 0.85 s.
         every_cell: Every judged cell counts as the end of a transition, also with a single build.
-        more_builds: Others will still run: the newest that was judged so far is not yet the last one.
+        edges: Whether the first and the last of the builds are those of the whole matrix, and not of a part of
+            it, or of those that have run so far.
     """
 
     false_transition: float = 1e-4
@@ -36,7 +37,7 @@ class Confirmation:
     budget_s: float | None = None
     own_process_s: float = 2.85
     every_cell: bool = False
-    more_builds: bool = False
+    edges: tuple[bool, bool] = (True, True)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def wanted_repeats(
     found: dict[tuple[Row, str], _Need] = {}
     for line in lines:
         for row, by_build in cells.items():
-            for need in _needs(row, by_build, line, settings, edges=line is builds):
+            for need in _needs(
+                row, by_build, line, settings, edges=settings.edges if line is builds else (False, False)
+            ):
                 before = found.get((need.row, need.build))
                 found[need.row, need.build] = need if before is None else _both(before, need)
     needs = list(found.values())
@@ -141,14 +144,16 @@ def _both(one: _Need, other: _Need) -> _Need:
 
 
 def _needs(
-    row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation, *, edges: bool
+    row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation, *, edges: tuple[bool, bool]
 ) -> Iterator[_Need]:
     series = series_of(row, cells, builds)
     points = {point.build: point for point in series.points if point is not None and point.judgement.verdict.judged}
     ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
-    outermost = {build for build in (next(iter(points), None), next(reversed(points), None)) if build is not None}
-    if settings.more_builds:
-        outermost.intersection_update((next(iter(points), None), builds[-1]))
+    outermost = {
+        build
+        for build, edge in zip((next(iter(points), None), next(reversed(points), None)), edges, strict=True)
+        if edge
+    }
     most = flaky_repeats(len(builds), settings.false_transition)
     # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
     to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}
@@ -163,7 +168,7 @@ def _needs(
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             (forks, own), reason = missing, "the end of a transition"
-        elif edges and build in outermost and not point.own_process and not cells[build].in_session:
+        elif build in outermost and not point.own_process and not cells[build].in_session:
             own, reason, priority = 1, "the first or last build", 1
         elif flaky and (more := _more_for_flaky(point, most)):
             forks, reason, priority = more, "the case is flaky on another build", 2

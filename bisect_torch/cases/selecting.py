@@ -33,13 +33,17 @@ def chooser(expression: str) -> Callable[[str, str], bool]:
     """
     if not expression.strip():
         return lambda file, instance: True
-    test = _Expression(expression).parse()
+    too_deep = UsageError(f"-k {expression[:40]!r}…: nested too deeply")
+    try:
+        test = _Expression(expression).parse()
+    except RecursionError:
+        raise too_deep from None
 
     def fits(file: str, instance: str) -> bool:
         try:
             return test(f"{file}::{instance}".lower())
         except RecursionError:
-            raise UsageError(f"-k {expression[:40]!r}…: nested too deeply") from None
+            raise too_deep from None
 
     return fits
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
+from bisect_torch.cli.sharding import add_shard_arguments, empty_line, shard_of
 from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ examples:
   bisect-torch run repro.py --locks release,today     what do newer dependencies change
   bisect-torch run repro.py --from 2.13.0 --nightly latest --torch-backend cpu
   bisect-torch run repro.py --nightly 2026-11-01..2026-11-28 --torch-backend cpu --source ~/pytorch
+  bisect-torch run cases.py --shard 3/8 -o shard-3.parquet
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
   bisect-torch run --with-editable . --minor-only --pytest tests -k attention
 
@@ -64,6 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_pytest_argument(parser)
     add_selection_arguments(parser)
     add_running_arguments(parser, matrix=True)
+    add_shard_arguments(parser)
     results = parser.add_argument_group("results")
     results.add_argument(
         "-o",
@@ -183,14 +186,18 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     findings = findings_of(request, result)
+    empty = request.shard is not None and not findings.series and not findings.interrupted
+    if empty:
+        print(f"note: {empty_line(request)}", file=sys.stderr)
     try:
-        print_findings(findings, as_json=args.json)
+        if args.json or not empty:
+            print_findings(findings, as_json=args.json)
         sys.stdout.flush()
     except OSError:
         if not findings.interrupted:
             raise
         drop_stdout()  # SIGHUP: the terminal has gone
-    return findings.exit_code
+    return 0 if empty else findings.exit_code
 
 
 def build_request(
@@ -252,14 +259,22 @@ def build_request(
     if scope is not None:
         part = scope(builds)
         builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
-    builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
+    shard, whole = shard_of(args), builds
+    builds, lines = _with_twins(whole if shard is None else shard.builds(whole), args.locks)
     return RunRequest(
         builds=builds,
         lines=lines,
         discovered=discovered,
         environment_options=options,
         plan=_with_notes(
-            environments.plan_environments(builds, options, at_most=at_most, now=first, in_groups=in_groups),
+            environments.plan_environments(
+                builds,
+                options,
+                at_most=at_most,
+                now=first,
+                in_groups=in_groups,
+                among=_with_twins(whole, args.locks)[0],
+            ),
             args,
             projects,
         ),
@@ -281,6 +296,8 @@ def build_request(
         projects=projects,
         command_line=tuple(sys.argv[1:]),
         source=source,
+        shard=shard,
+        edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
     )
 
 
@@ -298,10 +315,15 @@ def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, .
     return tuple(known.get(build.name, build) for build in scope.builds)
 
 
-def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
-    """Each build that has a lock once more with today's dependencies, and the lines along which they are compared."""
+def _with_twins(
+    builds: tuple[Build, ...], locks: Sequence[str]
+) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
+    """Where both kinds of locks are asked for: each build that has one once more with today's dependencies, and the
+    lines along which they are compared."""
     from bisect_torch.model import TODAY, BuildKind
 
+    if len(locks) < 2:
+        return builds, ()
     pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
     lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
     return (*builds, *(twin for _, twin in pairs)), lines
@@ -449,7 +471,7 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
         from bisect_torch.model import CaseKind
         from bisect_torch.report.text import plural
 
-        instances = sum(len(item.instances or ()) for item in request.discovered)
+        instances = len(request.known_instances())
         suites = sum(item.file.kind is CaseKind.PYTEST for item in request.discovered)
         unread = sum(item.instances is None for item in request.discovered) - suites
         more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""

@@ -279,11 +279,12 @@ class Ledger:
             budget_s: Cell seconds that they may take together, with those that have run; None for no bound.
             more_builds: Others will still run.
         """
+        first, last = self._request.edges
         settings = analysis.Confirmation(
             base_repeats=self._request.repeats,
             budget_s=budget_s,
             every_cell=self._request.confirm_every_cell,
-            more_builds=more_builds,
+            edges=(first, last and not more_builds),
         )
         runs = []
         for wanted in analysis.wanted_repeats(

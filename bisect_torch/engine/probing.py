@@ -13,7 +13,7 @@ from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import Run
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
+from bisect_torch.model import CaseFile, Environment, Instance, Isolation, Observation, Series
 from bisect_torch.releases.nightly_ledger import NightlyLedger
 from bisect_torch.releases.unreleased import with_facts
 
@@ -54,8 +54,8 @@ class Probing(Run):
         self._row_wanted = wanted
         self._confirm = confirm
 
-    def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-        return tuple(each for each in super()._selected(instances) if self._row_wanted(each))
+    def _selected(self, file: CaseFile, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        return tuple(each for each in super()._selected(file, instances) if self._row_wanted(each))
 
     def _settled(self) -> bool:
         if self._confirm:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from bisect_torch import cases, environments
 from bisect_torch.engine.executor import Conditions
+from bisect_torch.engine.shard import Shard, starts
 from bisect_torch.environments.projects import Project
-from bisect_torch.model import Build, BuildKind, Environment, Isolation, Observation, Series, Transition
+from bisect_torch.model import Build, BuildKind, Environment, Instance, Isolation, Observation, Series, Transition
 from bisect_torch.results import ResultsFile
 
 
@@ -44,6 +45,8 @@ class RunRequest:
         projects: What is installed as editable, with the state of its files.
         command_line: As typed, for the manifest.
         source: A git checkout of PyTorch, for the report.
+        shard: The part of the matrix that is run; ``builds`` are its builds. None for all of it.
+        edges: Whether the first and the last of the builds are those of the whole matrix.
     """
 
     builds: tuple[Build, ...]
@@ -71,11 +74,31 @@ class RunRequest:
     projects: tuple[Project, ...] = ()
     command_line: tuple[str, ...] = ()
     source: Path | None = None
+    shard: Shard | None = None
+    edges: tuple[bool, bool] = (True, True)
 
     @property
     def matrix(self) -> tuple[str, ...]:
         """Names of the builds of the matrix, in column order."""
         return self.lines[0] if self.lines else tuple(build.name for build in self.builds)
+
+    def known_instances(self) -> tuple[Instance, ...]:
+        """Those that can be told before anything runs, of this part of the matrix."""
+        begin = starts(self.discovered, self.select)
+        return tuple(
+            instance
+            for item in self.discovered
+            for instance in self.chosen(item.instances or (), begin[item.file.path])
+        )
+
+    def chosen(self, instances: tuple[Instance, ...], start: int) -> tuple[Instance, ...]:
+        """Those of a file's instances that fit ``-k`` and are in the shard, see :meth:`Shard.instances`."""
+        fitting = self.fitting(instances)
+        return fitting if self.shard is None else self.shard.instances(fitting, start)
+
+    def fitting(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        """Those that fit ``-k``."""
+        return cases.matching(instances, self.select) if self.select else instances
 
     def conditions(self, staged: Path) -> Conditions:
         """What is the same for every cell.

@@ -27,10 +27,22 @@ from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
 from bisect_torch.engine.rotation import Rotation
+from bisect_torch.engine.shard import starts
 from bisect_torch.engine.suites import Suites
 from bisect_torch.errors import BisectTorchError, UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, BuildKind, CaseKind, Environment, Instance, Observation, Outcome, Series, Verdict
+from bisect_torch.model import (
+    Build,
+    BuildKind,
+    CaseFile,
+    CaseKind,
+    Environment,
+    Instance,
+    Observation,
+    Outcome,
+    Series,
+    Verdict,
+)
 from bisect_torch.shipped import tool_version
 
 CONFIRMING_S = 1800.0
@@ -83,6 +95,8 @@ class Run:
         self._staged = environments.staged_package(request.environment_options.store)
         self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._instances: dict[Path, tuple[Instance, ...]] = {}
+        self._starts = starts(request.discovered, request.select)
+        self._any_fits = False
         self._environments: dict[str, Environment] = {}
         self._gone: list[Environment] = []
         self._failures: list[_Failed] = []
@@ -113,6 +127,7 @@ class Run:
         begin = time.monotonic()
         temporary.sweep()
         self._read_known_instances()
+        self._refuse_empty_choice()
         rows = self._rows()
         cells = self._ledger.cells(self._request.builds, rows)
         kept = self._ledger.recall(cells)
@@ -303,7 +318,11 @@ class Run:
                     self._gone.append(gone)
 
     def _has_work(self, build: Build) -> bool:
-        if len(self._instances) < len(self._request.discovered) or not self._ledger.knows(build):
+        if len(self._instances) < len(self._request.discovered):
+            return True
+        if self._suites.item is None and not self._rows():
+            return False  # an empty shard
+        if not self._ledger.knows(build):
             return True
         if not self._suites.collected(build.name):
             return True
@@ -384,11 +403,12 @@ class Run:
                 if kept is not None:
                     instances = cases.from_expansion(item, kept["rows"])
             if instances is not None:
-                self._instances[item.file.path] = self._selected(instances)
+                self._instances[item.file.path] = self._selected(item.file, instances)
         if self._suites.item is not None:
             for environment in self._ledger.environments.values():
                 self._suites.recall(environment)
-            self._instances[self._suites.item.file.path] = self._selected(self._suites.instances)
+            suite = self._suites.item.file
+            self._instances[suite.path] = self._selected(suite, self._suites.instances)
 
     def _expansion_path(self, item: Discovered) -> Path:
         # The staged code counts: parameters and sizes may come from its numerics.
@@ -403,11 +423,13 @@ class Run:
         digest = hashlib.sha256(parts.encode()).hexdigest()
         return self._request.environment_options.store.expansions / f"{digest}.json"
 
-    def _selected(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+    def _selected(self, file: CaseFile, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        """Those of a file's instances that this run is about."""
         only = self._request.only
         if only is not None:
             instances = tuple(each for each in instances if self._is_among(each, only))
-        return cases.matching(instances, self._request.select) if self._request.select else instances
+        self._any_fits |= bool(self._request.fitting(instances))
+        return self._request.chosen(instances, self._starts[file.path])
 
     def _is_among(self, instance: Instance, only: frozenset[tuple[Path, str]]) -> bool:
         """Whether it is named, as it is called or as a results file calls it."""
@@ -426,20 +448,25 @@ class Run:
             self._on_collected(message)
             return
         own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
-        added = self._selected(cases.from_expansion(item, message.rows))
+        added = self._selected(item.file, cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))
         self._on_added(added)
-        if not self._expanding and self._request.select and not self._rows():
-            raise UsageError(f"-k {self._request.select!r} fits no instance")
+        self._refuse_empty_choice()
         self._start_parked()
+
+    def _refuse_empty_choice(self) -> None:
+        """Once all files have been read. That a shard has none of what fits is no fault."""
+        read = all(item.file.path in self._instances for item in self._request.discovered)
+        if read and self._suites.item is None and self._request.select and not self._any_fits:
+            raise UsageError(f"-k {self._request.select!r} fits no instance")
 
     def _on_collected(self, message: Expanded) -> None:
         """pytest has told what it collects on a build."""
         name = message.environment.build.name
-        added = self._selected(self._suites.add(message.environment, message.rows))
+        added = self._selected(message.file, self._suites.add(message.environment, message.rows))
         self._expanding.discard((message.file.path, name))
-        self._instances[message.file.path] = self._selected(self._suites.instances)
+        self._instances[message.file.path] = self._selected(message.file, self._suites.instances)
         self._on_added(added)
         parked = {environment.build.name for environment in self._parked}
         # Those that run already, or have had their turn, and do not have these tests: that is said.

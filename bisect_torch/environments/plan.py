@@ -103,6 +103,7 @@ def plan_environments(
     at_most: int | None = None,
     in_groups: bool = False,
     now: Container[str] | None = None,
+    among: Sequence[Build] = (),
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -114,13 +115,14 @@ def plan_environments(
         in_groups: The caller can do with environments that come and go, where the disk does not hold all of them.
         now: Names of builds whose locks are made where they are not there: that takes seconds each, and of hundreds of
             nightly builds a search needs few. The others are left open, and taken to be like these. None for all.
+        among: All builds of the matrix, where these are a part of it: one Python is chosen for all of them.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
         UsageError: A Python or an extra requirement cannot be used.
     """
     options.store.sweep_leftovers()
-    choices = pythons.choose(builds, options)
+    choices = pythons.choose(among or builds, options)
 
     def plan_one(build: Build) -> _Found:
         make = now is None or build.name in now
