@@ -24,7 +24,7 @@ SIZE_MIB = 1500
 
 WHEEL = 6 * MIB
 DAYS = {"2.1.0": "2024-09-04", "2.2.0": "2024-10-14"}
-OFTEN = {"before anything is written", "download", "stamp", "a cell", "a record", "Parquet"}
+OFTEN = {"download", "a record", "Parquet"}
 """The moments of which one stands for its neighbours in the fast set."""
 
 

@@ -42,7 +42,7 @@ def works(n):
         assert (a @ a).sum().item() == 64**3 * n * n
 """
 RESULTS = "results.parquet"
-TIMES = 20
+TIMES = int(os.environ.get("TEST_TIMES") or 20)
 
 
 def seed() -> int:
