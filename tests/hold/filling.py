@@ -49,7 +49,7 @@ def _installs(uv: Any, arguments: Any, doing: str, **_: Any) -> bool:
     return "install" in [str(word) for word in arguments]
 
 
-def _compiles(uv: Any, arguments: Any, doing: str, **_: Any) -> bool:
+def _compiles(uv: Any, arguments: Any, **_: Any) -> bool:
     return "compile" in [str(word) for word in arguments]
 
 
@@ -60,7 +60,7 @@ def _is_expansion(path: Path, values: Any) -> bool:
 MOMENTS: dict[str, Moment] = {
     "before anything is written": Moment("bisect_torch.environments.store:Store.open", cold=True),
     "an answer of the index": Moment("bisect_torch.releases.pages:_write_cache", cold=True),
-    "locking": Moment("bisect_torch.environments.uv:Uv.run", when=_compiles, cold=True),
+    "locking": Moment("bisect_torch.environments.uv:Uv.attempt", when=_compiles, cold=True),
     "download": Moment("bisect_torch.environments.uv:Uv.run", when=_installs, leave=2**20, cold=True),
     "unpacking": Moment("bisect_torch.environments.uv:Uv.run", when=_installs, leave=5 * 2**20, cold=True),
     "download of the second": Moment("bisect_torch.environments.uv:Uv.run", 2, when=_installs, leave=2**20, cold=True),

@@ -155,8 +155,31 @@ def test_a_report_that_does_not_fit_is_not_there(
     assert answer.code == 3, answer
     assert "no space left" in answer.stderr.lower()
     assert "Traceback" not in answer.stderr
-    assert not (disk / name).exists(), "half a report is there"
+    assert [path.name for path in disk.iterdir()] == ["filler"], "half a report is there"
+    (disk / "filler").unlink()
+    assert whole.place.tool.call(words).code == 0
+    first = (disk / name).read_bytes()
+    (disk / name).write_bytes(first + b"the report of before")
+    fill(0)
+    assert whole.place.tool.call(words).code == 3
+    assert (disk / name).read_bytes() == first + b"the report of before"
+    tally.add("report on a full file system", tried=1, survived=1)
+    assert os.stat(disk / name).st_size > 0
+
+
+def test_a_script_from_a_report_that_does_not_fit_is_not_there(
+    disk: Path, whole: Undisturbed, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    report = whole.place.tool.write("report.md", "```python\nimport torch\nprint(torch.ones(3))\n```\n")
+    words = whole.place.tool.words("new", str(report), "-o", str(disk / "repro.py"))
+    monkeypatch.setenv("TEST_FILLER", str(disk / "filler"))
+    fill(0)
+
+    answer = whole.place.tool.call(words)
+
+    assert answer.code == 3, answer
+    assert "No space left on device" in answer.stderr
+    assert [path.name for path in disk.iterdir()] == ["filler"]
     (disk / "filler").unlink()
     assert whole.place.tool.call(words).code == 0
     tally.add("report on a full file system", tried=1, survived=1)
-    assert os.stat(disk / name).st_size > 0
