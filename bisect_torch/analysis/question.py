@@ -129,7 +129,7 @@ class Probe:
         older: The judged build below, when the search is between two.
         newer: The judged build above.
         at_most: How many builds will have to be judged, these included, unless one cannot be judged or a third
-            signature shows up. An upper bound; while the search walks, of the walk alone.
+            signature shows up. An upper bound.
     """
 
     builds: tuple[str, ...]

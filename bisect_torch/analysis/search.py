@@ -28,9 +28,9 @@ def step(question: Question, readings: Readings, *, present: Container[str] = ()
     - A third signature splits the range: both parts are searched.
     - Fine builds come last, and only those between two neighbours of the others that differ.
 
-    With both ends given and no fine builds, a history with one change and nothing that cannot be judged takes at most
-    ``ceil(log2(n)) + 2`` of ``n`` builds; every build that cannot be judged costs one more, every further boundary at
-    most ``ceil(log2(n))``.
+    Without fine builds, a history with one change and nothing that cannot be judged takes at most ``ceil(log2(n)) + 2``
+    of the ``n`` builds from one end to the other, or to the floor of a walk; every build that cannot be judged costs
+    one more, every further boundary at most ``ceil(log2(n))``.
 
     Args:
         readings: Build to what judging it gave, however long ago.
@@ -73,9 +73,8 @@ def most_probes(question: Question) -> int:
     if len(places) == 2:
         return 2 + _to_go(question, {}, (min(places), max(places)))
     way = _way(question, places[0])
-    landmarks = _landmarks(question, {}, way)
-    walk = 1 + _steps(len([place for place in landmarks if place != places[0]]))
-    return min(len(question.builds), walk + _to_go(question, {}, (min(way), max(way))))
+    walk = 1 + _walk_probes(len(_landmarks(question, {}, way)))
+    return min(len(way), walk + _finest(question, {}, _ends_of(way)))
 
 
 def ahead(
@@ -124,19 +123,20 @@ def _way(question: Question, start: int) -> range:
 
 
 def _walk(question: Question, readings: Readings, start: int) -> Probe | tuple[int, int, tuple[Remark, ...]]:
-    """From one end in growing steps (1, 2, 4, … builds) until a build in another state is found."""
+    """From one end in growing steps until a build in another state is found."""
     way = _way(question, start)
     first = _judged_end(question, readings, start, way[-1])
     if first is None:
         return start, start, ()
     if not first[1]:
-        return Probe((question.builds[first[0]],), at_most=1 + _steps(len(_landmarks(question, readings, way))))
+        walk = _walk_probes(len(_landmarks(question, readings, way)))
+        return Probe((question.builds[first[0]],), at_most=1 + walk + _finest(question, readings, _ends_of(way)))
     state = readings[question.builds[first[0]]].state
-    reach = first[0]
+    reach, spent = first[0], -1
     for place in way:
         known = readings.get(question.builds[place])
         if known is not None and known.judged:
-            reach = place
+            reach, spent = place, spent + 1
             if known.state is not state:
                 return min(start, place), max(start, place), ()
     landmarks = _landmarks(question, readings, way)
@@ -146,9 +146,30 @@ def _walk(question: Question, readings: Readings, start: int) -> Probe | tuple[i
         remark = Remark(RemarkKind.NO_OPPOSITE, question.builds[start], question.builds[reach])
         return min(start, reach), max(start, reach), (remark,)
     begin = landmarks.index(first[0]) if first[0] in landmarks else -1
-    target = begin + 2 * (reached - begin) + 1
-    place = landmarks[min(beyond, key=lambda step: abs(step - target))]
-    return Probe((question.builds[place],), at_most=_steps(len(beyond)))
+    left = max(_walk_probes(len(landmarks)) - spent, _probes(len(beyond)))
+    step_length = _stride(reached - begin + 1, len(beyond), left)
+    at_most = min(left, len(beyond)) + _finest(question, readings, _ends_of(way))
+    return Probe((question.builds[landmarks[beyond[step_length - 1]]],), at_most=at_most)
+
+
+def _ends_of(way: Sequence[int]) -> Gap:
+    return min(way), max(way)
+
+
+def _walk_probes(builds: int) -> int:
+    """Builds to judge besides the first one of ``builds`` on the way, in the worst case, for one change."""
+    return min(builds - 1, math.ceil(math.log2(builds)) + 1)
+
+
+def _stride(growing: int, beyond: int, left: int) -> int:
+    """How many of the builds ``beyond`` a walk goes on.
+
+    Steps that double would take twice the logarithm: once to pass the change, once to come back to it. So a step is as
+    short as ``growing`` only while ``left`` probes are enough for either outcome: a search among the builds passed
+    (``2**(left - 1)`` of them), or the rest of the walk (``2**(left - 1) - 1`` builds).
+    """
+    most = 1 << (left - 1)
+    return min(max(growing, beyond - most + 1), most, beyond)
 
 
 def _landmarks(question: Question, readings: Readings, way: Sequence[int]) -> list[int]:
@@ -231,11 +252,20 @@ def _unread(question: Question, readings: Readings, gap: Gap) -> list[int]:
 def _to_go(question: Question, readings: Readings, gap: Gap) -> int:
     """Builds to judge until one gap is left of this one, in the worst case."""
     unread = [place for place in range(gap[0] + 1, gap[1]) if question.builds[place] not in readings]
-    fine = [place for place in unread if question.builds[place] in question.fine]
-    coarse = [place for place in range(gap[0], gap[1] + 1) if question.builds[place] not in question.fine]
-    edges = [gap[0], *(place for place in coarse if gap[0] < place < gap[1]), gap[1]]
-    most = max(sum(older < place < newer for place in fine) for older, newer in pairwise(edges))
-    return _probes(len(unread) - len(fine)) + _probes(most)
+    coarse = sum(question.builds[place] not in question.fine for place in unread)
+    return _probes(coarse) + _finest(question, readings, gap)
+
+
+def _finest(question: Question, readings: Readings, gap: Gap) -> int:
+    """Fine builds to judge between two others, wherever in this gap those turn out to be, in the worst case."""
+    fine = [
+        place
+        for place in range(gap[0] + 1, gap[1])
+        if question.builds[place] in question.fine and question.builds[place] not in readings
+    ]
+    others = [place for place in range(gap[0] + 1, gap[1]) if question.builds[place] not in question.fine]
+    edges = [gap[0], *others, gap[1]]
+    return _probes(max(sum(older < place < newer for place in fine) for older, newer in pairwise(edges)))
 
 
 def _middle(places: Sequence[int], present: Sequence[int]) -> int:
@@ -252,11 +282,6 @@ def _same_state(question: Question, readings: Readings, gap: Gap) -> bool:
 def _probes(unread: int) -> int:
     """Builds to judge until one gap among ``unread + 1`` is left, in the worst case."""
     return math.ceil(math.log2(unread + 1)) if unread > 0 else 0
-
-
-def _steps(builds: int) -> int:
-    """Growing steps until ``builds`` are passed."""
-    return math.ceil(math.log2(builds + 1)) if builds > 0 else 0
 
 
 # --- the end

@@ -161,9 +161,10 @@ def sweep(root: Path) -> tuple[Environment | None, list[Change]]:
         return None, []
     try:
         changes = compare(stamp.files, read_files(root))
-    except OSError as error:
-        changes = [Change(os.fspath(error.filename or root), "unreadable")]
-    if not changes and not stamp.environment.python.exists():
+        is_there = stamp.environment.python.exists()
+    except (OSError, ValueError) as error:  # also a path that no file can have: the stamp is an old, damaged one
+        return None, [Change(os.fspath(getattr(error, "filename", None) or root), "unreadable")]
+    if not changes and not is_there:
         # The interpreter that the environment was made from is gone: the link in bin/ leads nowhere.
         changes = [Change(os.path.relpath(stamp.environment.python, root), "a link to an interpreter that is gone")]
     return (None, changes) if changes else (stamp.environment, [])

@@ -24,18 +24,19 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that may be others a moment later."""
 
 
-def patiently(ask: Callable[[], Answer], *, total_s: float = TOTAL_S) -> Answer:
+def patiently(ask: Callable[[], Answer], *, total_s: float | None = None) -> Answer:
     """What ``ask`` gives, asked up to three times where the failure may pass.
 
     A server that was silent for as long as it may be is not asked again, nor one whose certificate is not trusted.
 
     Args:
         ask: Raises ``requests.HTTPError`` for a status that is a failure.
-        total_s: Seconds after which it is left behind, whatever it does.
+        total_s: Seconds after which it is left behind, whatever it does; :data:`TOTAL_S` when None.
 
     Raises:
         requests.RequestException: As the last try did; ``Timeout`` when the time is over.
     """
+    total_s = TOTAL_S if total_s is None else total_s
     answers: queue.Queue[tuple[Answer | None, BaseException | None]] = queue.Queue()
 
     def work() -> None:

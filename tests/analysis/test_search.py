@@ -187,8 +187,24 @@ def test_a_walk_from_one_end_claims_only_what_is_true(
 def test_a_walk_grows_its_steps_and_stops_at_the_floor() -> None:
     builds = names(40)
     finished, judged = ask("o" * 40, Question(builds, bad=builds[-1]))
-    assert [39 - builds.index(name) for name in judged] == [0, 1, 3, 7, 15, 31, 39]
+    assert [39 - builds.index(name) for name in judged] == [0, 1, 8, 24, 32, 36, 38, 39]
     assert [remark.kind for remark in finished.remarks] == [RemarkKind.NO_OPPOSITE, RemarkKind.BAD_IS_NOT]
+
+
+@pytest.mark.parametrize("number", [*range(2, 34), 64, 65, 66, 199, 200])
+def test_a_walk_to_one_change_takes_at_most_the_stated_number_of_builds(number: int) -> None:
+    builds = names(number)
+    question = Question(builds, good=builds[0])
+    for first_bad in range(1, number + 1):  # the last: there is none
+        history = "o" * first_bad + "b" * (number - first_bad)
+        readings: dict[str, Reading] = {}
+        estimates = []
+        while isinstance(answer := step(question, readings), Probe):
+            estimates.append(len(readings) + answer.at_most)
+            readings |= {name: READINGS[history[builds.index(name)]] for name in answer.builds}
+        assert places(answer.boundaries, builds) == ([(first_bad - 1, first_bad)] if first_bad < number else [])
+        assert len(readings) <= min(estimates)
+        assert max(estimates) <= math.ceil(math.log2(number)) + 2
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,14 @@ def seconds(words: Sequence[str | Path], *, cwd: Path | None = None, env: Mappin
     return elapsed
 
 
-def interpreter(version: str) -> Path:
-    """The interpreter of a release's environment in the user's store; it is built when it is not there."""
-    subprocess.run([*TOOL, "envs", "build", "--versions", version], check=True, stdout=sys.stderr)
-    done = subprocess.run([*TOOL, "envs", "path", version], check=True, capture_output=True, text=True)
+def interpreter(version: str, *options: str) -> Path:
+    """The interpreter of a release's environment in the user's store; it is built when it is not there.
+
+    Args:
+        options: Such as ``--python 3.11``.
+    """
+    subprocess.run([*TOOL, "envs", "build", "--versions", version, *options], check=True, stdout=sys.stderr)
+    done = subprocess.run([*TOOL, "envs", "path", version, *options], check=True, capture_output=True, text=True)
     return Path(done.stdout.split()[-1])
 
 

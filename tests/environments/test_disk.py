@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget
@@ -48,6 +48,7 @@ def test_a_build_that_does_not_fit_alone_does_not_stop_the_others() -> None:
     assert large.too_large("abc") == ("b",)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_partition_into_neighbours_writes_less(data: st.DataObject) -> None:
     names = "abcdef"[: data.draw(st.integers(1, 6))]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ch
 
 ROOT = Path(__file__).parents[2]
 RUNS = 4
-KILLS = 50
+KILLS = int(os.environ.get("TEST_KILLS", "50"))
 
 
 @pytest.fixture(scope="module")

@@ -229,7 +229,7 @@ def test_a_server_that_cannot_be_reached_at_all(
 
 
 def test_name_and_password_in_an_address_work_and_are_shown_nowhere(tmp_path: Path, tally: Tally) -> None:
-    """Nor kept in the store; also when the wheel cannot be had, or the password is wrong."""
+    """Nor kept anywhere; also when the wheel cannot be had, or the password is wrong."""
     secret = "hunter2-swordfish"
     wheels = [*releases({"2.4.1": BODY, "2.5.0": BODY})]
     with FakeIndex(wheels, user=("user", secret)) as index, tally("network"):
@@ -250,7 +250,7 @@ def test_name_and_password_in_an_address_work_and_are_shown_nowhere(tmp_path: Pa
             assert secret not in text
         leaks = [
             str(path.relative_to(tmp_path))
-            for path in (tmp_path / "store").rglob("*")
+            for path in tmp_path.rglob("*")
             if path.is_file() and secret.encode() in path.read_bytes()
         ]
         assert leaks == []

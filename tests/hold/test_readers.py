@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 
@@ -96,6 +97,13 @@ FOUND: dict[str, tuple[str, bytes]] = {
         b"from bisect_torch import case\nR = range(100)\n@case(a=R, b=R, c=R, d=R, e=R)\ndef f(a, b, c, d, e): pass",
     ),
 }
+
+
+@pytest.mark.parametrize("python", ["x" * 5000, "a\0b"])
+def test_a_stamp_whose_interpreter_has_an_impossible_name_is_a_change(known: dict[str, Reader], python: str) -> None:
+    values = json.loads(known["stamp"].examples[0])
+    values["environment"]["python"] = python
+    known["stamp"].read(json.dumps(values).encode())
 
 
 @pytest.mark.parametrize("name", FOUND)
