@@ -31,12 +31,13 @@ def begin() -> None:
     _before = frozenset(_segments())
 
 
-def release(cell: int, limit_s: float = 3.0) -> None:
+def release(cell: int, limit_s: float = 15.0) -> None:
     """Kill everything below this process, and have removed what a cell has left.
 
     Args:
         cell: Its process; it may have gone.
-        limit_s: How long those who keep a list may take.
+        limit_s: How long those who keep a list may take: one that has just been started must get ready first, which
+            takes seconds on a machine where others compute.
     """
     makers = {cell}
     deadline = time.monotonic() + limit_s

@@ -144,7 +144,7 @@ def test_ctrl_c_at_random_moments(signals: int, real_torch: Mapping[str, Path], 
         lost = len(before - real.kept())
         tally.add(line, tried=1, survived=1, lost=lost)
         tally.row("time to stop", (line, f"{took:.2f} s", f"load {os.getloadavg()[0]:.0f}", f"{len(before)} cells"))
-        assert process.returncode == 130, stdout + stderr
+        assert process.returncode in (130, -signal.SIGINT), stdout + stderr  # a shell says 130 for both
         assert "Traceback" not in stderr, stderr
         assert took < 2.0 * slowness()
         assert lost == 0
