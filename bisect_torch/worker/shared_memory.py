@@ -55,6 +55,9 @@ def release(cell: int, limit_s: float = 15.0) -> None:
 
 def _keeps_a_list(process: int) -> bool:
     words = system.read_file("/proc/%d/cmdline" % process).split("\0")
+    if not words[0]:  # it has gone, or is just becoming another program, which one is not told yet
+        state = system.read_file("/proc/%d/stat" % process).rpartition(")")[2].split()[:1]
+        return state not in ([], ["Z"], ["X"])
     tracker = any(word.startswith("from multiprocessing.resource_tracker import main") for word in words)
     return tracker or os.path.basename(words[0]) == "torch_shm_manager"
 
