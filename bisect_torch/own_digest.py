@@ -100,6 +100,9 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     try:
         made.write_bytes(to_json(values))
         os.replace(made, path)
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)  # a write alone does not say of which file
+        raise
     finally:
         made.unlink(missing_ok=True)
 

@@ -134,11 +134,17 @@ def _refuse_existing(path: Path) -> None:
 
 
 def _write_new(path: Path, text: str) -> None:
-    from bisect_torch.errors import UsageError
+    from bisect_torch.errors import InfrastructureError, UsageError
 
     try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, "xb", buffering=0) as file:
+            try:
+                rest = memoryview(text.encode())
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError as problem:
+                path.unlink()  # a half would be run, or stand in the way of the next try
+                raise InfrastructureError(f"{path} cannot be written: {problem.strerror}") from None
     except FileExistsError:
         _refuse_existing(path)
         raise

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.errors import BisectTorchError
@@ -79,6 +81,29 @@ def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], st
         except KeyboardInterrupt:
             print_error("interrupted; what had finished is kept", hint=hint())
             return 130
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that was asked for, whole or not at all: what stood there before stays until the new one is there.
+    A pipe or a device takes it as it comes.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    from bisect_torch import temporary
+
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)
+        return
+    made = target.with_name(f".{target.name[:100]}.{temporary.owner()}.part")
+    try:
+        made.write_bytes(content)
+        if target.exists():
+            os.chmod(made, stat.S_IMODE(target.stat().st_mode))
+        os.replace(made, target)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def drop_stdout() -> None:

@@ -186,9 +186,10 @@ def _print(found: Recheck, args: argparse.Namespace) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    from bisect_torch.cli.output import write_whole
     from bisect_torch.errors import InfrastructureError
 
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
     except OSError as problem:
         raise InfrastructureError(f"--comment {path}: cannot be written: {problem.strerror}") from problem

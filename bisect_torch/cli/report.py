@@ -150,6 +150,7 @@ def _check_output(output: str, name: str, results: Path) -> None:
 
 
 def _write(output: str, content: bytes) -> None:
+    from bisect_torch.cli.output import write_whole
     from bisect_torch.errors import InfrastructureError
 
     if output == "-":
@@ -157,6 +158,6 @@ def _write(output: str, content: bytes) -> None:
         sys.stdout.buffer.write(content)
         return
     try:
-        Path(output).write_bytes(content)
+        write_whole(Path(output), content)
     except OSError as problem:
         raise InfrastructureError(f"-o {output}: cannot be written: {problem.strerror or problem}") from problem

@@ -182,10 +182,13 @@ class Run:
         """Stop what still runs, and write the results file."""
         self._cancel.set()
         deadline = time.monotonic() + _STOP_GRACE_S
-        if not finished:
-            self._executor.stop(_STOP_GRACE_S)
-            self._keep_what_ended()
-        self._ledger.file.finish(self._manifest(ended=finished))
+        try:
+            if not finished:
+                self._executor.stop(_STOP_GRACE_S)
+                self._keep_what_ended()
+        finally:
+            # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
+            self._ledger.file.finish(self._manifest(ended=finished))
         if self._installing:
             self._installer.join(timeout=max(0.0, deadline - time.monotonic()))
         self._rotation.uses.close()
@@ -447,7 +450,10 @@ class Run:
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
+        try:
+            own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
+        except OSError as error:  # it would have saved time, no more
+            self._tell(events.Note(f"the instances of {item.file.path.name} are not kept: {error.strerror}"))
         added = self._selected(item.file, cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))

@@ -161,7 +161,10 @@ class WorkerProcess:
             InfrastructureError: The interpreter cannot be started.
         """
         worker_id = secrets.token_hex(6)
-        base = temporary.make_folder(tmp)
+        try:
+            base = temporary.make_folder(tmp)
+        except OSError as problem:
+            raise InfrastructureError(f"no folder can be made for a worker: {problem.strerror}") from problem
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
         first: Stage = "none" if stage == "none" else "eager"

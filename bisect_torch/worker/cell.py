@@ -99,7 +99,9 @@ def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     except Exception as problem:  # noqa: BLE001 - the worker's outermost edge
         traceback.print_exc()
         reason = "bisect-torch failed in the cell: %s: %s" % (type(problem).__name__, problem)
-        channel.send({"event": "result", "facts": {"outcome": "lost", "reason": reason}, "exit_status": 0})
+        # Too little memory to tell of the case's own error: whose memory that was is plain.
+        what = "out_of_memory" if isinstance(problem, MemoryError) else "lost"
+        channel.send({"event": "result", "facts": {"outcome": what, "reason": reason}, "exit_status": 0})
         return 0
 
 

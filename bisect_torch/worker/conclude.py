@@ -17,6 +17,9 @@ from bisect_torch.worker.supervise import Ending
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 """Signals that users, other programs and the system send; torch dies of none of them by itself."""
 
+_MAY_FOLLOW_A_KILL = ("raised", "exited", "signalled", "timed_out")
+"""How a cell may end when the kernel has killed a process on which it waits: a worker of a data loader, a compiler."""
+
 _CRASH_FRAME = re.compile(r'most recent call first\):\s+File "([^"]+)", line \d+ in (\S+)')
 
 
@@ -30,6 +33,9 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
     if ending.result is not None:
         facts.update(ending.result["facts"])
     facts.update(_how_it_ended(request, ending))
+    if ending.kernel_killed and facts["outcome"] in _MAY_FOLLOW_A_KILL:
+        reason = "the kernel killed a process for lack of memory while it ran; it then ended so: %s" % facts["outcome"]
+        facts.update(outcome="lost", reason=reason)
     if facts["outcome"] in ("returned", "skipped"):
         facts["phase"] = None
     else:

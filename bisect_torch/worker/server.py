@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
 
-from bisect_torch.worker import cell, launch, preload, session, system
+from bisect_torch.worker import cell, launch, preload, session, shared_memory, system
 from bisect_torch.worker.conclude import conclude
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import VERSION, Decoder, encode
@@ -47,6 +47,7 @@ class Worker:
 
     def _begin(self) -> None:
         system.adopt_orphans()
+        shared_memory.begin()
         self._wakeup, self._wakeup_write = os.pipe()
         for descriptor in (self._wakeup, self._wakeup_write):
             os.set_blocking(descriptor, False)
@@ -78,6 +79,7 @@ class Worker:
 
     def leave(self, status: int) -> NoReturn:
         """Kill whatever is left, remove the folder and end."""
+        shared_memory.release(os.getpid(), limit_s=0.5)
         system.sweep()
         launch.remove_folder(self._base)
         os._exit(status)

@@ -15,20 +15,23 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from bisect_torch.worker import system
+from bisect_torch.worker import shared_memory, system
 from bisect_torch.worker.launch import Child
 from bisect_torch.worker.output import BoundedOutput
 from bisect_torch.worker.protocol import Decoder, ProtocolError
 
 TICK_S = 1.0
-"""Longest tick; a tick that took longer (a suspended machine) counts as this."""
+"""Longest tick, which is as much as a suspended machine can take from a cell's time or add to it."""
 
 MEMORY_TICK_S = 0.1
 EXIT_LIMIT_S = 30.0
 """Longest time a cell may take to leave after it has sent its result."""
 
 MOST_FORGIVEN = 20.0
-"""Times the limit: how much of a cell's waiting for a core is not counted, at most."""
+"""Times the limit: how much of a cell's waiting for a core, and of ticks that were much too long, is not counted."""
+
+_SLEPT_S = 0.5
+"""A tick that took so much longer than was asked for was not slept by the worker alone."""
 
 _STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
@@ -129,6 +132,7 @@ class Watch:
         self._ending.stderr = BoundedOutput(pattern)
         self._used_s = 0.0
         self._forgiven_s = 0.0
+        self._slept_s = 0.0
         self._core_wait_s = 0.0
         self._poll = select.poll()
         self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
@@ -153,13 +157,21 @@ class Watch:
                 self._handle(descriptor, event)
             exited = self._reap()
             spent = time.monotonic() - before
-            # A machine that slept, or a stopped worker, makes one long tick: it counts as the tick that was asked for.
-            self._used_s += min(spent, tick + 0.05)
+            self._used_s += self._counted(spent, tick)
             if not exited and self._over_limits():
                 self._kill()
                 break
         self._finish()
         return ending
+
+    def _counted(self, spent: float, tick: float) -> float:
+        """How much of a tick counts. A machine that slept, or a stopped worker, makes one long tick, and nobody knows
+        how much of it the cell has had: it counts nothing, or a cell that was near its limit would be over it."""
+        longest = MOST_FORGIVEN * self._limits.of(self._ending.phase)
+        if spent > tick + _SLEPT_S and self._slept_s + tick < longest:
+            self._slept_s += tick
+            return 0.0
+        return min(spent, tick + 0.05)
 
     def _tick_length(self) -> float:
         left = self._limits.of(self._ending.phase) - self._used_s
@@ -173,7 +185,7 @@ class Watch:
             # What a forked cell shares with its parent, and what an interpreter has loaded, is not the cell's own use.
             self._baseline = system.resident_bytes(self._child.pid)
         self._ending.phase = phase
-        self._used_s = self._forgiven_s = 0.0
+        self._used_s = self._forgiven_s = self._slept_s = 0.0
         self._core_wait_s = system.core_wait_s(self._child.pid)
 
     def _handle(self, descriptor: int, event: int) -> None:
@@ -289,7 +301,6 @@ class Watch:
         if self._ending.timed_out:
             self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
             self._ending.stack = self._stacks()
-        system.kill_group(self._child.pid)
         system.kill(self._child.pid, signal.SIGKILL)
         _, self._ending.status = os.waitpid(self._child.pid, 0)
 
@@ -323,9 +334,11 @@ class Watch:
         if self._ending.phase != "exit":
             self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
         self._ending.kernel_killed = system.kernel_kills() > self._kills_before
+        shared_memory.release(self._child.pid)
         system.kill_group(self._child.pid)
-        system.sweep()
-        deadline = time.monotonic() + _DRAIN_LIMIT_S
+        # With all writers gone there is an end to what they have written, however long it takes to read it.
+        ended = system.sweep() and system.LINUX
+        deadline = float("inf") if ended else time.monotonic() + _DRAIN_LIMIT_S
         for descriptor, stream in self._streams.items():
             while time.monotonic() < deadline and select.select([descriptor], [], [], 0)[0]:
                 if not self._read_output(descriptor):

@@ -182,7 +182,7 @@ def sweep(limit_s: float = 5.0) -> bool:
     """Kill and reap every descendant of this process; whether none is left."""
     deadline = time.monotonic() + limit_s
     pause = 0.0
-    while _reap():
+    while reap():
         for process in descendants(os.getpid()):
             kill(process, signal.SIGKILL)
         if time.monotonic() > deadline:
@@ -192,8 +192,8 @@ def sweep(limit_s: float = 5.0) -> bool:
     return True
 
 
-def _reap() -> bool:
-    """Reap what has died; whether children are left."""
+def reap() -> bool:
+    """Reap what has died below this process; whether children are left."""
     while True:
         try:
             process, _ = os.waitpid(-1, os.WNOHANG)

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.engine.conftest import make_tool
+
+__all__ = ["make_tool"]
