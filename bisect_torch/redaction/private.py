@@ -305,7 +305,11 @@ class Private:
                 found.setdefault(form, name)
         patterns = []
         for path, name in sorted(found.items(), key=lambda item: -len(item[0])):
-            if name == STORE:  # an environment is named for what it is, not for where it lies
+            if name == STORE:
+                # An interpreter alone names a build, and two of them must not become one.
+                interpreter = re.escape(path) + r"/envs/([^/\s]+)/bin/(python[\d.]*)"
+                patterns.append((re.compile(rf"\A{interpreter}\Z"), rf"{STORE}/envs/\1/bin/\2"))
+                # Else an environment is named for what it is: a traceback reads the same on every release.
                 patterns.append((re.compile(re.escape(path) + r"/(?:envs|tmp)/[^/\s'\"`:,;<>()]+"), ENVIRONMENT))
             patterns.append((_folder_pattern(path), name))
         return patterns
