@@ -52,7 +52,7 @@ _HEADER = re.compile(r"(\b(?:Basic|Bearer|token)[ ]+)(?=[^\s]*[0-9=+/._-])[A-Za-
 
 # ``--api-key X`` and ``--token=X`` on a command line.
 _OPTION = re.compile(
-    rf"((?<![\w-])--?[a-z0-9-]*{_SECRET_WORD}(?:[=\s]+))(?!-)['\"]?[^\s'\"<>]{{6,}}['\"]?", re.IGNORECASE
+    rf"((?<![\w>-])--?[a-z0-9-]*{_SECRET_WORD}(?:[=\s]+))(?!-)['\"]?[^\s'\"<>]{{6,}}['\"]?", re.IGNORECASE
 )
 SECRET_OPTION = re.compile(rf"--?[a-z0-9-]*{_SECRET_WORD}", re.IGNORECASE)
 

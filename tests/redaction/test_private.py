@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bisect_torch.analysis.normalise import normalise
@@ -178,6 +178,7 @@ _PARTS = st.sampled_from(
 )  # fmt: skip
 
 
+@example("alice--token alicealice")
 @given(st.lists(_PARTS, max_size=12).map("".join) | st.text())
 def test_redacting_twice_changes_nothing(text: str) -> None:
     once = ALICE.redact(text)
