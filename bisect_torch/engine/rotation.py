@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bisect_torch import environments
-from bisect_torch.environments import DiskBudget, EnvironmentOptions
+from bisect_torch.environments import EnvironmentOptions, EnvironmentPlan
 from bisect_torch.model import Build, Environment
 
 
@@ -19,11 +19,13 @@ class Rotation:
     made is used and stays.
 
     Args:
-        budget: None where all fit.
+        plan: Its budget is None where all fit.
     """
 
-    def __init__(self, budget: DiskBudget | None, options: EnvironmentOptions) -> None:
+    def __init__(self, plan: EnvironmentPlan, options: EnvironmentOptions) -> None:
+        budget = plan.budget
         self._budget = budget
+        self._present = {one.build.name: one.present for one in plan.environments if one.present is not None}
         self._options = options
         self._group_options = options
         self._waiting: deque[tuple[Build, ...]] = deque()
@@ -53,6 +55,8 @@ class Rotation:
     def next(self) -> tuple[Build, ...]:
         """The builds of the next group. Nothing of the one before it is left: see :meth:`clear`."""
         if self._budget is not None:
+            needed = {self._present[build.name].root.name for build in self._waiting[0] if build.name in self._present}
+            environments.remove_passing(self._options.store, needed)
             self._group_options = replace(self._options, store=self._options.store.with_own_cache())
         return self._waiting.popleft()
 

@@ -11,6 +11,7 @@ from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
 from bisect_torch.environments.requirements import bound_to
 from bisect_torch.environments.seal import Seal, changed_since, seal, whole
+from bisect_torch.environments.short_disk import remove_passing
 from bisect_torch.environments.staged import numerics_digest, staged_package
 from bisect_torch.environments.store import Store
 from bisect_torch.environments.uses import Uses, is_passing, last_used
@@ -48,6 +49,7 @@ __all__ = [
     "project_at",
     "redact",
     "remove",
+    "remove_passing",
     "resolve_backend",
     "seal",
     "staged_package",

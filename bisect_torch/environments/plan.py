@@ -19,6 +19,7 @@ from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.environments.short_disk import disk_budget
 from bisect_torch.environments.sizing import locked, sizes
+from bisect_torch.environments.uses import is_passing
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.locks import Pin, parse_lock
@@ -136,14 +137,14 @@ def plan_environments(
         raise troubles[0]
     missing = sum(map(_is_missing, planned))
     counted = missing if at_most is None else min(at_most, missing)
-    needed = {one.build.name: (pins, target) for one, pins, target in found if target is not None}
-    wheels = locked(needed, options)
-    size = sizes(list(wheels.values()), options).of(counted)
+    wheels = locked({one.build.name: (pins, target) for one, pins, target in found if target is not None}, options)
+    to_make = [name for name in wheels if name in {one.build.name for one in planned if _is_missing(one)}]
+    size = sizes([wheels[name] for name in to_make], options).of(counted)
     download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
     budget = None
     if in_groups:
         in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned}
-        budget = disk_budget(in_order, disk, [one.present for one in planned if one.present], options)
+        budget = disk_budget(in_order, to_make, disk, options)
     if budget is not None:
         groups = budget.groups(list(budget.parts))
         disk = max(map(budget.bytes_of, groups))
@@ -192,7 +193,7 @@ def _is_missing(planned: PlannedEnvironment) -> bool:
 
 
 _Found = tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]
-"""The part of one build, the pins that it still needs and for which target."""
+"""The part of one build, the pins of what is to be made or may have to make room, and for which target."""
 
 
 def _plan_one(
@@ -240,7 +241,8 @@ def _look(want: Wanted, choice: pythons.Choice) -> _Found:
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )
-    return planned, () if present else want.lock.pins, None if present else Target(minor)
+    stays = present is not None and not is_passing(want.options.store, want.name)
+    return planned, () if stays else want.lock.pins, None if stays else Target(minor)
 
 
 # --- words
@@ -249,7 +251,7 @@ def _look(want: Wanted, choice: pythons.Choice) -> _Found:
 def _budget_notes(budget: DiskBudget | None, planned: Sequence[PlannedEnvironment]) -> tuple[str, ...]:
     if budget is None:
         return ()
-    missing = [one.build.name for one in planned if budget.parts[one.build.name]]
+    missing = [one.build.name for one in planned if _is_missing(one)]
     groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
     numbers = " + ".join(str(len(group)) for group in groups if group)
     turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"

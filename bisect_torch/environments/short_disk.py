@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from bisect_torch.environments.disk import SAFETY, DiskBudget
 from bisect_torch.environments.failures import InUse
 from bisect_torch.environments.install import list_environments, remove
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.uses import is_passing
+from bisect_torch.environments.store import Store, bytes_below
+from bisect_torch.environments.uses import is_passing, unused
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Environment
 from bisect_torch.releases.sizes import LockedWheel, lock_size
@@ -18,45 +20,38 @@ RESERVE_BYTES = 1_000_000_000
 
 
 def disk_budget(
-    wheels: Mapping[str, Sequence[LockedWheel]],
-    disk_bytes: int,
-    present: Iterable[Environment],
-    options: EnvironmentOptions,
+    wheels: Mapping[str, Sequence[LockedWheel]], to_make: Sequence[str], disk_bytes: int, options: EnvironmentOptions
 ) -> DiskBudget | None:
     """The budget of a run that cannot have all its environments at once; None where it can.
 
-    What an earlier run on a short disk has left behind, having been killed, is removed unless this one needs it.
-
     Args:
-        wheels: Build name to the wheels that its environment is made from; none where it is there already.
+        wheels: Build name, in release order, to the wheels that its environment is made from; none where it is there
+            and stays.
+        to_make: Names of the builds that have no environment yet.
         disk_bytes: What the store will grow by if all are made.
-        present: Environments that are there and that this run will use.
 
     Raises:
         InfrastructureError: Not even one of them fits.
     """
-    if not any(wheels.values()):
+    if not to_make:
         return None
-    store, limit = options.store, options.max_disk_bytes
-    _remove_left_behind(options, {environment.root.name for environment in present})
-    room = store.free_bytes() - RESERVE_BYTES
-    reason = f"{_gb(max(0, room))} of the disk may be used"
-    if limit is not None:
-        used = store.used_bytes()
-        if limit - used - RESERVE_BYTES < room:
-            room = limit - used - RESERVE_BYTES
-            taken = f", of which the store has {_gb(used)} already" if used > RESERVE_BYTES else ""
-            reason = f"--max-disk {_gb(limit)}{taken}"
-    if SAFETY * disk_bytes <= room:
+    free, limit = options.store.free_bytes() - RESERVE_BYTES, options.max_disk_bytes
+    lying, staying = _taken(options.store)
+    room, reason = free + lying - staying, f"{_gb(max(0, free))} of the disk may be used"
+    left = free
+    if limit is not None and limit - staying - RESERVE_BYTES < room:
+        room, left = limit - staying - RESERVE_BYTES, min(free, limit - lying - RESERVE_BYTES)
+        taken = f", of which the store has {_gb(staying)} already" if staying > RESERVE_BYTES else ""
+        reason = f"--max-disk {_gb(limit)}{taken}"
+    if SAFETY * disk_bytes <= left:
         return None
     parts = {
         name: {each.wheel.sha256: lock_size([each]).unpacked_bytes for each in some if each.wheel is not None}
         for name, some in wheels.items()
     }
     budget = DiskBudget(room, parts, reason)
-    needing = [name for name, some in wheels.items() if some]
-    if len(budget.too_large(needing)) == len(needing):
-        least = min(budget.bytes_of([name]) for name in needing)
+    if len(budget.too_large(to_make)) == len(to_make):
+        least = min(budget.bytes_of([name]) for name in to_make)
         raise InfrastructureError(
             f"the disk is too small: a single environment needs {_gb(least)}, and {reason}",
             hint="bisect-torch envs prune makes room, --store names another folder",
@@ -64,15 +59,38 @@ def disk_budget(
     return budget
 
 
-def _remove_left_behind(options: EnvironmentOptions, wanted: set[str]) -> None:
-    store = options.store
+def _taken(store: Store) -> tuple[int, int]:
+    """Bytes of the store, and without those of environments that make room when others need it."""
+    passing = {environment.root for environment in list_environments(store) if _makes_room(store, environment)}
+    folders = [folder for folder in store.root.iterdir() if folder != store.envs]
+    staying = _bytes_of([*folders, *(root for root in store.envs.iterdir() if root not in passing)])
+    return sum((staying | _bytes_of(passing)).values()), sum(staying.values())
+
+
+def _bytes_of(folders: Iterable[Path]) -> dict[tuple[int, int], int]:
+    return {inode: size for folder in folders for inode, size in bytes_below(folder).items()}
+
+
+def _makes_room(store: Store, environment: Environment) -> bool:
+    name = environment.root.name
+    if not is_passing(store, name):
+        return False
+    with unused(store, name) as free:
+        return free
+
+
+def remove_passing(store: Store, kept: Container[str]) -> None:
+    """Remove what a run on a short disk has left behind, having been killed.
+
+    Args:
+        kept: Names of the folders of environments that are still needed.
+    """
     for environment in list_environments(store):
-        name = environment.root.name
-        if name not in wanted and is_passing(store, name):
+        if environment.root.name not in kept and _makes_room(store, environment):
             try:
                 remove(environment, store)
-            except InUse:
-                continue  # of a run that is going on
+            except InUse:  # since a moment ago
+                continue
 
 
 def _gb(size: float) -> str:
