@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bisect_torch.redaction.names import secret_values, secret_words
-from bisect_torch.redaction.private import CASES, CWD, HOME, PROJECT, STORE, Private
+from bisect_torch.redaction.private import ACCOUNT_HOME, CASES, CWD, HOME, PROJECT, STORE, Private
 
 
 def this_machine() -> Private:
@@ -29,13 +29,14 @@ def _gather(working_directory: str, variables: tuple[tuple[str, str], ...], word
     given = dict(variables)
     login, full_name, home = _account()
     users = [login, full_name, *(given.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER"))]
-    homes = [given.get("HOME", ""), home]
+    homes = _paths([given.get("HOME", "") or home])
     return Private(
         users=_distinct(users),
         hosts=_host_names(given),
         # The working directory before the home, which it may be.
         folders=tuple((path, CWD) for path in _paths([working_directory]))
-        + tuple((path, HOME) for path in _paths(homes)),
+        + tuple((path, HOME) for path in homes)
+        + tuple((path, ACCOUNT_HOME) for path in _paths([home]) if path not in homes),
         secrets=tuple(sorted(secret_values(given) | secret_words(words), key=lambda text: (-len(text), text))),
     )
 

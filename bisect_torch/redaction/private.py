@@ -34,6 +34,9 @@ from bisect_torch.model import Observation, Point
 from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
 
 HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
+ACCOUNT_HOME = "<account-home>"
+"""The home of the account, where ``HOME`` names another folder: each is found again as what it was."""
+
 USER, HOST = "<user>", "<host>"
 
 LONG_NAME = 5
@@ -51,7 +54,7 @@ ORDINARY = frozenset(_ORDINARY.split())
 
 _SHORTEST_PART = 3
 
-_PLACEHOLDERS = (HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES, USER, HOST, HIDDEN)
+_PLACEHOLDERS = (HOME, ACCOUNT_HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES, USER, HOST, HIDDEN)
 _PLACEHOLDER = "|".join(re.escape(each) for each in _PLACEHOLDERS)
 
 _ANY_HOME = re.compile(
@@ -102,7 +105,7 @@ class Private:
     @functools.cached_property
     def portable(self) -> Private:
         """With the folders alone that every machine has: what it replaces, :meth:`expand` finds again."""
-        kept = tuple((path, name) for path, name in self.folders if name in (CWD, HOME))
+        kept = tuple((path, name) for path, name in self.folders if name in (CWD, HOME, ACCOUNT_HOME))
         return dataclasses.replace(self, folders=kept)
 
     def manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:

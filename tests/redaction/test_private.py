@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,16 @@ def test_this_machine_knows_its_user_folders_and_secrets(tmp_path: Path, monkeyp
     private = private_of(this_machine(), store=tmp_path / "store", case_files=[Path("/elsewhere/deep/x.py")])
     text = f"/home/carol/a {Path.cwd()}/b {tmp_path}/store/c /elsewhere/deep/d caroline tok-0123456789"
     assert private.redact(text) == "<home>/a <cwd>/b <store>/c <cases>/d <user> <redacted>"
+
+
+def test_the_account_s_home_is_found_again_where_another_folder_is_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setenv("HOME", "/elsewhere/me")
+    private = this_machine()
+    words = [f"{account}/.pythons/bin/python", "/elsewhere/me/x.py"]
+    kept = [private.redact(word) for word in words]
+    assert kept == ["<account-home>/.pythons/bin/python", "<home>/x.py"]
+    assert [private.expand(word) for word in kept] == words
 
 
 _PARTS = st.sampled_from(
