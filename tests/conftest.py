@@ -8,11 +8,16 @@ import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.tally import pytest_terminal_summary, tally
 
 __all__ = ["pytest_terminal_summary", "tally"]
+
+# A machine that runs tests side by side is slow at times: no example fails for that.
+hypothesis.settings.register_profile("side by side", deadline=None)
+hypothesis.settings.load_profile("side by side")
 
 REAL_RELEASES = ("2.4.1", "2.14.0")
 """The oldest and the newest of the range that the tool is made for."""

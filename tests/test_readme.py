@@ -57,7 +57,7 @@ def test_ci_runs_the_test_command_that_the_readme_gives() -> None:
     line = next(line for block in blocks("console") for line in block.splitlines() if "[test]" in line)
 
     assert "README.md" in (ROOT / ".ci" / "run").read_text(), "it reads the command from here"
-    assert line == 'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest'
+    assert line == 'python3 -m venv .venv && .venv/bin/pip install -e ".[test]" && .venv/bin/pytest -n auto'
 
 
 def test_the_example_is_a_case_file(tmp_path: Path) -> None:

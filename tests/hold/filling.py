@@ -73,8 +73,8 @@ MOMENTS: dict[str, Moment] = {
     "first record": Moment("bisect_torch.results.journal:_write_whole"),
     "a record": Moment("bisect_torch.results.journal:_write_whole", 8),
     "half a record": Moment("bisect_torch.results.journal:_write_whole", 8, leave=_BLOCK),
-    "Parquet": Moment("pyarrow.parquet:write_table"),
-    "half of Parquet": Moment("pyarrow.parquet:write_table", leave=2 * _BLOCK),
+    "Parquet": Moment("bisect_torch.results.parquet:write_table"),
+    "half of Parquet": Moment("bisect_torch.results.parquet:write_table", leave=2 * _BLOCK),
 }
 
 
