@@ -68,7 +68,7 @@ def test_the_picture_of_the_real_matrix_is_as_it_was_looked_at():
     not its bytes, which other versions of matplotlib write otherwise. ``BISECT_TORCH_UPDATE_SNAPSHOTS=1`` writes anew.
     """
     drawn = picture.svg(kept("real_cases_matrix.parquet"))
-    page = DATA / "real_cases_matrix.svg"
+    page = DATA / "reports" / "real_cases_matrix.svg"
     if os.environ.get("BISECT_TORCH_UPDATE_SNAPSHOTS"):
         page.write_text(drawn)
     looked_at = page.read_text()
