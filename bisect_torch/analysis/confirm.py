@@ -101,8 +101,9 @@ def wanted_repeats(
 
     - Both ends of every transition: three worker processes, the last of them an interpreter of its own with full
       teardown.
-    - The first and the last judged build of every series: once in an interpreter of its own. Not tests of a suite:
-      they ran in an interpreter with full teardown, and one for each of them would take hours.
+    - The first and the last judged build of every series: once in an interpreter of its own; where they are bad, in
+      three processes as well, since it is said that they are. Not tests of a suite: they ran in an interpreter with
+      full teardown, and one for each of them would take hours.
     - A cell that gave one answer in forks and another in an interpreter of its own: more of those, until one differs
       or enough agree.
     - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
@@ -168,8 +169,8 @@ def _needs(
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             (forks, own), reason = missing, "the end of a transition"
-        elif build in outermost and not point.own_process and not cells[build].in_session:
-            own, reason, priority = 1, "the first or last build", 1
+        elif build in outermost and not cells[build].in_session and (missing := _missing_outermost(point)) != (0, 0):
+            (forks, own), reason, priority = missing, "the first or last build", 1
         elif flaky and (more := _more_for_flaky(point, most)):
             forks, reason, priority = more, "the case is flaky on another build", 2
         if reason and not _exhausted(cell := cells[build], settings, most):
@@ -180,6 +181,16 @@ def _missing_at_end(point: Point) -> tuple[int, int]:
     """Repeats as before, and in an interpreter of its own."""
     own = 0 if point.own_process else 1
     return max(0, CONFIRMING_PROCESSES - point.processes - own), own
+
+
+def _missing_outermost(point: Point) -> tuple[int, int]:
+    """The same for the first and the last build: what is bad there is told, be it the same everywhere.
+
+    A hang is not waited for again.
+    """
+    if point.judgement.verdict.bad and point.judgement.verdict is not Verdict.TIMEOUT:
+        return _missing_at_end(point)
+    return 0, 0 if point.own_process else 1
 
 
 def _more_for_flaky(point: Point, most: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
@@ -23,6 +24,10 @@ FACTS_TO_JUDGE = (
     "error_bins", "explained_by",
 )  # fmt: skip
 """All that :func:`judge` looks at: observations that agree in these have the same judgement."""
+
+
+_UNDEFINED = re.compile(r"name '(?!__)\w+' is not defined")
+_NOT_OURS = re.compile(r"cannot import name '\w+' from 'bisect_torch")
 
 
 @dataclass(frozen=True)
@@ -151,11 +156,28 @@ def _not_torchs_fault(observation: Observation) -> Judgement | None:
     if module and (module != "torch" or observation.missing_module == "torch"):
         reason = f"No module named {module!r}"
         return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
+    mistake = _own_mistake(observation)
+    if mistake is not None:
+        return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=mistake)
     if observation.failed_capability is not None:
         reason = observation.failed_capability
         if observation.reason and observation.reason not in reason:
             reason = f"{reason}: {observation.reason}"
         return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
+    return None
+
+
+def _own_mistake(observation: Observation) -> str | None:
+    """A slip of the case's author: a name that the case itself never defines, or that this tool does not have.
+
+    Names that the compiler makes begin with two underscores: one of those that is missing is torch's.
+    """
+    message = observation.root_message or observation.message or ""
+    if observation.root_type == "NameError" and observation.frame_origin == "case":
+        named = _UNDEFINED.match(message)
+        return f"the case's own mistake: {named[0]}" if named else None
+    if observation.root_type == "ImportError" and _NOT_OURS.match(message):
+        return f"the case's own mistake: {message.partition(' (')[0]}"
     return None
 
 

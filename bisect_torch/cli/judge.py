@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ def command(args: argparse.Namespace) -> int:
     from bisect_torch.results import ResultsFile
 
     findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
+    findings = dataclasses.replace(findings, results=args.results)  # so that hints can be copied
     print_findings(findings, as_json=args.json)
     return findings.exit_code
 

@@ -89,7 +89,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
-    from bisect_torch.engine.recheck import compare, narrowed, plan_recheck
+    from bisect_torch.engine.recheck import compare, narrowed, plan_recheck, refuse_older
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
     from bisect_torch.report.recheck import Recheck
@@ -112,6 +112,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         print(f"note: the earlier cells saw {', '.join(left)}; --pass-env lets these see it too", file=sys.stderr)
     _choose_build(args)
     request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
+    refuse_older(request.builds[0], plan)
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     rows = compare(plan, request, result)

@@ -96,10 +96,13 @@ def command(args: argparse.Namespace) -> int:
     """
     from bisect_torch.cli.judge import judged_again
     from bisect_torch.cli.rows import chosen_rows
+    from bisect_torch.errors import UsageError
     from bisect_torch.results import ResultsFile
 
-    name = args.format or _BY_SUFFIX.get(Path(args.output).suffix.removeprefix("."), "markdown")
-    _check_output(args.output, name, args.results)
+    _check_target(args.output, args.results)
+    name = args.format or _format_of(args.output)
+    if args.output == "-" and FORMATS[name].binary and sys.stdout.isatty():
+        raise UsageError(f"{name} is nothing for a terminal", hint=f"name a file: -o matrix.{name}")
     results = ResultsFile.open(args.results, must_exist=True)
     findings = judged_again(results, None)
     if args.cases or args.select is not None:
@@ -138,14 +141,23 @@ def made(name: str, findings: Findings) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
 
 
-def _check_output(output: str, name: str, results: Path) -> None:
+def _format_of(output: str) -> str:
+    """The format that a file's name stands for; Markdown for a name that says nothing."""
     from bisect_torch.errors import UsageError
 
-    if output == "-":
-        if FORMATS[name].binary and sys.stdout.isatty():
-            raise UsageError(f"{name} is nothing for a terminal", hint=f"name a file: -o matrix.{name}")
-        return
-    if Path(output).resolve() in (results.resolve(), results.resolve().with_name(results.name + ".journal")):
+    suffix = Path(output).suffix.removeprefix(".").lower()
+    if output == "-" or suffix in ("", "txt"):
+        return "markdown"
+    if suffix not in _BY_SUFFIX:
+        raise UsageError(f"-o {output}: no format is known by that name", hint=f"--format {'|'.join(FORMATS)}")
+    return _BY_SUFFIX[suffix]
+
+
+def _check_target(output: str, results: Path) -> None:
+    from bisect_torch.errors import UsageError
+
+    kept = (results.resolve(), results.resolve().with_name(results.name + ".journal"))
+    if output != "-" and Path(output).resolve() in kept:
         raise UsageError("-o is RESULTS itself, which is not changed", hint="name another file with -o")
 
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from packaging.version import Version
+
 from bisect_torch import cases
 from bisect_torch.analysis.rechecking import Rechecked, is_bad, rechecked, repeats_for
 from bisect_torch.cases import Discovered
@@ -14,7 +16,7 @@ from bisect_torch.engine.earlier import Earlier, Row
 from bisect_torch.engine.ledger import display_names
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.errors import UsageError
-from bisect_torch.model import Point
+from bisect_torch.model import Build, BuildKind, Point
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,24 @@ def plan_recheck(earlier: Earlier, *, everything: bool, changed: str) -> Recheck
         notes.append(f"{len(earlier.never_judged)} rows were never judged in the earlier results, and are not run")
     skipped = {row: f"its case file {left_out[row[0]]}" for row in rows if row[0] in left_out}
     return RecheckPlan(earlier, rows, tuple(_discover(running, earlier)), skipped, (*earlier.notes, *notes))
+
+
+def refuse_older(build: Build, plan: RecheckPlan) -> None:
+    """A build that came before the one on which something is bad cannot tell whether that is fixed.
+
+    Raises:
+        UsageError: It did, for one of the rows.
+    """
+    seen = {each.name: each for each in plan.earlier.builds}
+    for name in dict.fromkeys(plan.earlier.points[row].build for row in plan.rows):
+        other = seen.get(name)
+        if other is None or BuildKind.LOCAL in (build.kind, other.kind):
+            continue
+        if Version(build.version) < Version(other.version):
+            raise UsageError(
+                f"{build.name} is older than {name}, where the results have it: it cannot show a fix",
+                hint="bisect-torch run takes older builds",
+            )
 
 
 def _done(changed: str) -> str:

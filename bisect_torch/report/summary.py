@@ -125,7 +125,7 @@ def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     )
     changed = any(sentence.kind != "always" for sentence in found) or any(map(_differs, findings.series))
     if compared and not changed and not findings.interrupted:
-        yield "Nothing changed between these builds."
+        yield "No verdict changed between these builds."
 
 
 def _differs(series: Series) -> bool:

@@ -23,6 +23,25 @@ def test_a_test_that_fails_by_pytest_s_own_word_is_wrong(origin: str, signature:
     assert judge(raised("Failed", frame_origin=origin)).signature == signature
 
 
+@pytest.mark.parametrize(
+    ("kind", "message", "origin", "signature"),
+    [
+        ("NameError", "name 'chekk' is not defined", "case", "broken"),
+        ("NameError", "name 'chekk' is not defined. Did you mean: 'check'?", "case", "broken"),
+        ("NameError", "name 'inductor' is not defined", "torch", "error:NameError"),
+        ("NameError", "name '__resume_at_30_0' is not defined", "case", "error:NameError"),
+        ("ImportError", "cannot import name 'chek' from 'bisect_torch' (/x/__init__.py)", "case", "broken"),
+        ("ImportError", "cannot import name 'chek' from 'torch' (/x/__init__.py)", "case", "error:ImportError"),
+    ],
+)
+def test_a_slip_of_the_case_s_author_says_nothing_about_the_build(
+    kind: str, message: str, origin: str, signature: str
+) -> None:
+    found = judge(raised(kind, message=message, root_message=message, frame_origin=origin))
+    assert found.signature == signature
+    assert found.reason.startswith("the case's own mistake: ") == (signature == "broken")
+
+
 def test_every_outcome_has_a_verdict() -> None:
     for outcome in Outcome:
         assert isinstance(judge(observe("ok", outcome=outcome.value)).verdict, Verdict)

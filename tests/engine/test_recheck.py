@@ -211,6 +211,7 @@ def test_a_case_file_that_is_gone_can_be_named(tool: Tool) -> None:
         (("--versions", "2.3.0", "-o", "results.parquet"), "-o is RESULTS itself"),
         (("--versions", "2.3.0", "--json", "--comment", "-"), "both want stdout"),
         (("--versions", "7.0.0"), "7.0.0"),
+        (("--versions", "2.1.0"), "2.1.0 is older than 2.2.0, where the results have it: it cannot show a fix"),
     ],
 )
 def test_what_cannot_be_done_is_said(tool: Tool, words: Sequence[str], said: str) -> None:

@@ -200,8 +200,7 @@ def test_the_numbers_of_a_comparison() -> None:
     assert "**Expected and got, on 2.5.0**\n\n" + "\n".join(
         [
             "- in `[0]['grad']` of the returned value",
-            "- tolerance: largest error at most 0.00781 of the reference's largest value, for a reduction over 64 "
-            "elements",
+            "- tolerance: largest error at most 0.00781 of the reference's largest value (c·√K with K = 64)",
             "- relative error: 0.5 (largest absolute error 2, largest absolute value of the reference 4)",
             "- wrong: 3 of 8 elements, bfloat16",
             "- first wrong element `[0, 3]`: expected `4.0`, got `2.0`",
@@ -418,6 +417,6 @@ def test_the_order_of_shortening() -> None:
     ]
     assert changed == [
         ["neighbours"], ["older_environment"], ["output_lines"], ["output_lines"], ["code_lines"], ["code_lines"],
-        ["full"], ["full"], ["output_lines", "code_lines"], ["full", "rows"],
+        ["full"], ["full"], ["output_lines", "code_lines"], ["full", "rows"], ["rows"], ["rows"],
     ]  # fmt: skip
-    assert [each.full for each in levels[-4:]] == [3, 1, 1, 0]
+    assert [(each.full, each.rows) for each in levels[-6:]] == [(3, 100), (1, 100), (1, 100), (0, 20), (0, 5), (0, 1)]

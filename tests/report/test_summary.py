@@ -91,7 +91,7 @@ def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
 
 
 def test_nothing_changed_is_said():
-    assert "Nothing changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
+    assert "No verdict changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def _criterion(seen: Observation) -> Iterable[str]:
     if seen.criterion == "exact":
         yield "tolerance: none, every element must be equal to the reference"
     elif seen.criterion == "normwise" and seen.tolerance is not None:
-        length = f", for a reduction over {seen.reduction_length:,} elements" if seen.reduction_length else ""
+        length = f" (c·√K with K = {seen.reduction_length:,})" if seen.reduction_length else ""
         yield f"tolerance: largest error at most {seen.tolerance:.3g} of the reference's largest value{length}"
     elif seen.criterion == "elementwise":
         yield f"tolerance of each element: {_number(seen.atol)} + {_number(seen.rtol)} × its reference"

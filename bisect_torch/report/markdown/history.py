@@ -22,7 +22,7 @@ _MOST_NAMES = 60
 _MEANINGS = {
     "ok": "ran to its end, and all that the case checks is as it expects",
     "wrong": "ran to its end without an exception from torch, but the values are not those that the case expects",
-    "error": "a Python exception",
+    "error": "a Python exception, or an exit status that says so",
     "crash": "ended by a signal, or without a result",
     "timeout": "no end within the time limit",
     "oom": "out of memory",

@@ -35,6 +35,12 @@ def is_script(seen: Observation, source: str | None) -> bool:
     return seen.case == stem == seen.instance and source is not None and "bisect_torch" not in source
 
 
+def command_of(seen: Observation, findings: Findings) -> str:
+    """The words of a command, as a shell takes them."""
+    _, tail = split_words(words_of(_run(findings, seen)))
+    return shlex.join(tail[1:])
+
+
 def _commands(ends: Sequence[End], findings: Findings) -> Iterator[str]:
     seen = ends[-1].seen
     words = words_of(_run(findings, seen))
@@ -100,7 +106,8 @@ def _hashes(ends: Sequence[End], findings: Findings) -> Iterator[str]:
     run = _run(findings, seen)
     if run.get("tool_version"):
         yield f"bisect-torch {prose(str(run['tool_version']))}, run {code(seen.run_id)}"
-    yield f"SHA-256 of {code(_file(seen))}: {code(seen.case_file_hash)}"
+    what = code(_file(seen)) if _file(seen) else "the command's words"
+    yield f"SHA-256 of {what}: {code(seen.case_file_hash)}"
     for end in ends:
         if end.seen.lock_hash:
             yield f"SHA-256 of the lock of {prose(end.build)}: {code(end.seen.lock_hash)}"

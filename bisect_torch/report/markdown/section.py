@@ -12,7 +12,7 @@ from bisect_torch.report.excerpt import Excerpt, excerpt
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.ends import End, ends_of, shown
 from bisect_torch.report.markdown.evidence import output_of, points, values
-from bisect_torch.report.markdown.reproduce import is_script, reproduce
+from bisect_torch.report.markdown.reproduce import command_of, is_script, reproduce
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
@@ -94,6 +94,9 @@ def _alike(cause: Cause) -> Iterator[str]:
 def _code(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:
     file = PurePath(seen.case_file).name
     source = findings.sources.get(seen.case_file_hash)
+    if source is None and seen.case_file == ".":
+        yield f"**Command** {code(command_of(seen, findings))}; the files that it names are not in this report."
+        return
     if source is None:
         yield f"The code is not in the results file: {code(file)}, SHA-256 {code(seen.case_file_hash)}."
         return

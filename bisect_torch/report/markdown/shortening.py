@@ -60,7 +60,7 @@ def steps(findings: int) -> Iterator[Detail]:
     4. of the code, what is beyond 200 lines, then 60
     5. everything but the sentence of the least severe findings, half of those that are left each time
     6. all code and output of the last one
-    7. the rows of the matrix and the sentences beyond 20
+    7. the rows of the matrix and the sentences beyond 20, then 5, then 1
     """
     detail = Detail()
     yield detail
@@ -79,7 +79,8 @@ def steps(findings: int) -> Iterator[Detail]:
         full //= 2
         yield (detail := replace(detail, full=full))
     yield (detail := replace(detail, output_lines=5, code_lines=0))
-    yield replace(detail, rows=20, full=0)
+    for rows in (20, 5, 1):
+        yield replace(detail, rows=rows, full=0)
 
 
 def shortened(text: str, lines: int) -> tuple[str, bool]:
