@@ -35,7 +35,8 @@ from bisect_torch.releases.pages import _read_cache
 from bisect_torch.releases.selection import Selection, select
 from bisect_torch.results import ResultsFile
 from bisect_torch.results.journal import decode, encode
-from bisect_torch.results.parquet import _metadata, observations_of, read_table
+from bisect_torch.results.parquet import _metadata, read_table
+from bisect_torch.results.rows import observations_of
 from bisect_torch.results.said import read_said
 from bisect_torch.worker import protocol
 from tests.results.made import observation
