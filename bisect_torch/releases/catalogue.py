@@ -96,7 +96,7 @@ def _release(row: dict[str, Any]) -> Release:
     pythons = row["pythons"]
     if not all(re.fullmatch(r"\d+\.\d+", python) for python in pythons):
         raise ValueError(f"pythons = {pythons!r:.60}")
-    return record(Release, {**row, "pythons": tuple(pythons)})
+    return record(Release, {"cuda": None, **row, "pythons": tuple(pythons)})
 
 
 def write_catalogue(releases: Iterable[Release], folder: Path) -> None:
