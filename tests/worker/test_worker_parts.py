@@ -232,7 +232,7 @@ RIGHT = {"facts": {"outcome": "returned", "elapsed_s": 1.0}, "exit_status": 0}
         (ending_of(signal.SIGKILL, kernel_killed=True), {"outcome": "out_of_memory", "signal": "SIGKILL"}),
         (ending_of(signal.SIGKILL), {"outcome": "lost"}),
         (ending_of(signal.SIGTERM, kernel_killed=True), {"outcome": "lost"}),
-        (ending_of(signal.SIGSEGV, kernel_killed=True), {"outcome": "signalled", "signal": "SIGSEGV"}),
+        (ending_of(signal.SIGSEGV, kernel_killed=True), {"outcome": "lost", "signal": "SIGSEGV"}),
         (ending_of(signal.SIGKILL, timed_out=True, stack="s"), {"outcome": "timed_out", "stack": "s"}),
         (ending_of(signal.SIGKILL, over_memory=200), {"outcome": "out_of_memory"}),
         (ending_of(0, result=RIGHT, phase="exit"), {"outcome": "returned", "elapsed_s": 1.0, "phase": None}),
