@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import pytest
 from tests.engine.test_bisect import pairs
 from tests.support import nightlies
 from tests.support.index import FakeIndex, Fault
-from tests.support.nightlies import BAD, nightly_index
+from tests.support.nightlies import BAD, name, nightly_index, november
 from tests.support.tool import Answer, Tool
 from tests.support.wheels import fake_torch
 
@@ -49,14 +48,6 @@ def nightly(tmp_path: Path) -> Iterator[Nightly]:
         tool = Tool(tmp_path, index)
         tool.write("case.py", CASE)
         yield Nightly(tool)
-
-
-def november(day: int) -> datetime.date:
-    return datetime.date(2026, 11, day)
-
-
-def name(day: int) -> str:
-    return nightlies.version(november(day))
 
 
 def test_from_the_release_that_broke_it_to_the_nightly_that_broke_it(nightly: Nightly, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from tests.support import nightlies
 from tests.support.index import FakeIndex, Fault
-from tests.support.nightlies import nightly_index
+from tests.support.nightlies import name, nightly_index, november
 from tests.support.tool import Answer, Tool
 
 CASE = """
@@ -48,14 +47,6 @@ def nightly(tmp_path: Path) -> Iterator[Nightly]:
         tool = Tool(tmp_path, index)
         tool.write("case.py", CASE)
         yield Nightly(tool)
-
-
-def november(day: int) -> datetime.date:
-    return datetime.date(2026, 11, day)
-
-
-def name(day: int) -> str:
-    return nightlies.version(november(day))
 
 
 def test_a_bug_is_found_between_two_nightlies_and_handed_on_to_a_checkout(nightly: Nightly, tmp_path: Path) -> None:

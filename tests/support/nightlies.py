@@ -43,6 +43,16 @@ def days() -> list[datetime.date]:
     return [day for day in every if day not in GAPS]
 
 
+def november(day: int) -> datetime.date:
+    """A day of the month in which the nightly builds of this index are made."""
+    return datetime.date(2026, 11, day)
+
+
+def name(day: int) -> str:
+    """The build of a day in November, as it is headed in a matrix."""
+    return version(november(day))
+
+
 def version(day: datetime.date) -> str:
     return f"{'2.15.0' if day < CUT else '2.16.0'}.dev{day:%Y%m%d}"
 
