@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.releases.catalogue import OLDEST_RELEASE, Release, load_catalogue, write_catalogue
 from bisect_torch.releases.index import IndexOptions, effective_options, uv_index_arguments
-from bisect_torch.releases.locks import check_lock, lock_path, make_lock, parse_lock
+from bisect_torch.releases.locks import check_lock, lock_path, make_lock, parse_lock, read_lock
 from bisect_torch.releases.pages import IndexFile, find_links_files, index_files
 from bisect_torch.releases.platforms import LINUX_X86_64, LOCKED_PLATFORMS, Target, named_pythons, sorted_pythons
 from bisect_torch.releases.remote_wheel import torch_wheel_facts, unpacked_bytes
@@ -116,7 +116,7 @@ def check_locks(
         path = lock_path(version, folder)
         if path is None:
             raise UsageError(f"{version} has no lock", hint=f"make it with: bisect-torch envs lock {version}")
-        text = path.read_text(encoding="utf-8")
+        text = read_lock(path)
         targets = tuple(_edge_targets(reader.torch_releases().get(version, ())))
         problems = check_lock(version, text, targets, reader.files, uv_arguments=arguments)
         missing = {platform for platform in LOCKED_PLATFORMS} - {target.platform for target in targets}
@@ -155,9 +155,7 @@ def _lock_one(version: str, files: Sequence[IndexFile], options: IndexOptions, f
 def _write_sizes(reader: IndexReader, folder: Path, note: Callable[[str], None]) -> None:
     """Write the sizes of every wheel that a lock names for one of the platforms."""
     pins = [
-        pin
-        for release in load_catalogue(folder)
-        for pin in parse_lock((folder / f"{release.version}.lock").read_text(encoding="utf-8"))
+        pin for release in load_catalogue(folder) for pin in parse_lock(read_lock(folder / f"{release.version}.lock"))
     ]
     hashes = {value for pin in pins for value in pin.hashes}
     files = {

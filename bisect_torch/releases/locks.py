@@ -69,6 +69,20 @@ def lock_path(version: str, folder: Path | None = None) -> Path | None:
     return path if path.is_file() else None
 
 
+def read_lock(path: Path) -> str:
+    """The text of a committed lock.
+
+    Raises:
+        InfrastructureError: It is missing, or no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InfrastructureError(
+            f"the lock {path} cannot be read: {error}", hint="install bisect-torch again"
+        ) from None
+
+
 def parse_lock(text: str) -> tuple[Pin, ...]:
     """The pins of a lock, in its order.
 
@@ -100,7 +114,7 @@ def lock_hashes(version: str, project: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _hashes(path: Path, project: str) -> frozenset[str]:
-    pins = parse_lock(path.read_text(encoding="utf-8"))
+    pins = parse_lock(read_lock(path))
     return frozenset(value for pin in pins if pin.project == project for value in pin.hashes)
 
 
