@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import positive, probability
 from bisect_torch.cli.bisect_words import build_bisection
 from bisect_torch.cli.options import add_environment_options
-from bisect_torch.cli.releases import add_narrowing_arguments, add_source_argument
+from bisect_torch.cli.releases import add_narrowing_arguments
 from bisect_torch.cli.run import (
     add_pytest_argument,
+    add_results_arguments,
     add_running_arguments,
     continue_with,
     known_releases,
@@ -114,20 +114,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="make up to N environments ahead while cells run; takes more disk, less time",
     )
     add_running_arguments(parser, matrix=False)
-    results = parser.add_argument_group("results")
-    results.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results.parquet"),
-        metavar="FILE",
-        help="default %(default)s; what it holds is not run again without --fresh",
-    )
-    add_source_argument(results)
-    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
-    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and judged, and stop")
-    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
-    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_results_arguments(parser, kept="; what it holds is not run again without --fresh", doing="judged")
     add_environment_options(parser)
 
 

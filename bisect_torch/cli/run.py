@@ -67,20 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_selection_arguments(parser)
     add_running_arguments(parser, matrix=True)
     add_shard_arguments(parser)
-    results = parser.add_argument_group("results")
-    results.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("results.parquet"),
-        metavar="FILE",
-        help="default %(default)s",
-    )
-    add_source_argument(results)
-    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
-    results.add_argument("--dry-run", action="store_true", help="say what would be downloaded and run, and stop")
-    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
-    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+    add_results_arguments(parser, kept="", doing="run")
     add_environment_options(parser)
 
 
@@ -144,6 +131,29 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
             help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
         )
     add_pass_env_option(running)
+
+
+def add_results_arguments(parser: argparse.ArgumentParser, *, kept: str, doing: str) -> None:
+    """Declare where results go and what is shown.
+
+    Args:
+        kept: What ``--help`` says of a results file that is there already.
+        doing: What happens to a cell: run, judged.
+    """
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results.parquet"),
+        metavar="FILE",
+        help=f"default %(default)s{kept}",
+    )
+    add_source_argument(results)
+    results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
+    results.add_argument("--dry-run", action="store_true", help=f"say what would be downloaded and {doing}, and stop")
+    results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
 
 
 def add_pytest_argument(parser: argparse.ArgumentParser) -> None:

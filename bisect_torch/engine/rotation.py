@@ -62,10 +62,7 @@ class Rotation:
 
     def refusal(self, build: Build) -> str | None:
         """Why no environment of a build can be made within the budget."""
-        if self._budget is None or not self._budget.too_large([build.name]):
-            return None
-        needed, room = self._budget.bytes_of([build.name]), self._budget.room_bytes
-        return f"its environment needs {needed / 1e9:.1f} GB, there is room for {room / 1e9:.1f} GB"
+        return None if self._budget is None else self._budget.refusal(build.name)
 
     def made(self, environment: Environment) -> None:
         """An environment of the current group is ready."""

@@ -12,6 +12,11 @@ SAFETY = 1.05
 """Sizes are those of the wheels' files; a file system rounds each of them up to blocks."""
 
 
+def gb(size: float) -> str:
+    """Bytes as ``14.1 GB``, in decimal units."""
+    return f"{size / 1e9:.1f} GB"
+
+
 @dataclass(frozen=True)
 class DiskBudget:
     """What may lie on the disk at once, and what each environment puts there.
@@ -41,6 +46,12 @@ class DiskBudget:
     def too_large(self, names: Sequence[str]) -> tuple[str, ...]:
         """The builds that do not fit even alone."""
         return tuple(name for name in names if self.bytes_of([name]) > self.room_bytes)
+
+    def refusal(self, name: str) -> str | None:
+        """Why no environment of a build can be made; None where it fits."""
+        if not self.too_large([name]):
+            return None
+        return f"its environment needs {gb(self.bytes_of([name]))}, there is room for {gb(self.room_bytes)}"
 
     def groups(self, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Part builds into groups of neighbours that each fit, with as little to download twice as can be.

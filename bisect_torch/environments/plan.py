@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from bisect_torch.environments import pythons
-from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget
+from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
@@ -22,7 +22,7 @@ from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.environments.uses import is_passing
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
-from bisect_torch.releases.locks import Pin, parse_lock
+from bisect_torch.releases.locks import Pin, parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
 from bisect_torch.releases.sizes import lock_size
 from bisect_torch.threads import map_in_threads
@@ -152,8 +152,7 @@ def plan_environments(
     free = options.store.free_bytes()
     if counted and budget is None and disk * SAFETY > free:
         raise InfrastructureError(
-            f"the disk is too small: {counted} environments need {_gb(disk)},"
-            f" {options.store.root} has {_gb(free)} free",
+            f"the disk is too small: {counted} environments need {gb(disk)}, {options.store.root} has {gb(free)} free",
             hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
         )
     return EnvironmentPlan(
@@ -219,7 +218,7 @@ def _plan_one(
         if not choice.installed and os.sep not in choice.request:
             # It is fetched when the run starts; until then only a lock that is there can be read.
             path = committed_lock(build, options)
-            pins = parse_lock(path.read_text(encoding="utf-8")) if path is not None else ()
+            pins = parse_lock(read_lock(path)) if path is not None else ()
             return PlannedEnvironment(build, choice.minor, choice.request), pins, Target(str(choice.minor))
         if make:
             want: Wanted | None = wanted(build, options, choice.request, cancel=cancel)
@@ -295,7 +294,3 @@ def _dependency_notes(planned: Sequence[PlannedEnvironment], options: Environmen
         "all builds have today's dependencies, not those of their day: what differs between releases is torch, "
         "and what it pins (--locks release,today shows both)",
     )
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:.1f} GB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bisect_torch.environments.disk import SAFETY, DiskBudget
+from bisect_torch.environments.disk import SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import InUse
 from bisect_torch.environments.install import list_environments, remove
 from bisect_torch.environments.options import EnvironmentOptions
@@ -36,13 +36,15 @@ def disk_budget(
     if not to_make:
         return None
     free, limit = options.store.free_bytes() - RESERVE_BYTES, options.max_disk_bytes
+    if limit is None and SAFETY * disk_bytes <= free:
+        return None  # without looking at every file of the store, which takes seconds
     lying, staying = _taken(options.store)
-    room, reason = free + lying - staying, f"{_gb(max(0, free))} of the disk may be used"
+    room, reason = free + lying - staying, f"{gb(max(0, free))} of the disk may be used"
     left = free
     if limit is not None and limit - staying - RESERVE_BYTES < room:
         room, left = limit - staying - RESERVE_BYTES, min(free, limit - lying - RESERVE_BYTES)
-        taken = f", of which the store has {_gb(staying)} already" if staying > RESERVE_BYTES else ""
-        reason = f"--max-disk {_gb(limit)}{taken}"
+        taken = f", of which the store has {gb(staying)} already" if staying > RESERVE_BYTES else ""
+        reason = f"--max-disk {gb(limit)}{taken}"
     if SAFETY * disk_bytes <= left:
         return None
     parts = {
@@ -53,7 +55,7 @@ def disk_budget(
     if len(budget.too_large(to_make)) == len(to_make):
         least = min(budget.bytes_of([name]) for name in to_make)
         raise InfrastructureError(
-            f"the disk is too small: a single environment needs {_gb(least)}, and {reason}",
+            f"the disk is too small: a single environment needs {gb(least)}, and {reason}",
             hint="bisect-torch envs prune makes room, --store names another folder",
         )
     return budget
@@ -91,7 +93,3 @@ def remove_passing(store: Store, kept: Container[str]) -> None:
                 remove(environment, store)
             except InUse:  # since a moment ago
                 continue
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:.1f} GB"
