@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -99,7 +100,7 @@ def test_a_format_whose_library_is_missing_says_how_to_get_it(
             raise ModuleNotFoundError("No module named 'jinja2'", name="jinja2.nodes")
         return really(name, globals, locals, fromlist, level)
 
-    monkeypatch.delitem(__import__("sys").modules, "bisect_torch.report.data")
+    monkeypatch.delitem(sys.modules, "bisect_torch.report.data", raising=False)  # whatever ran before
     monkeypatch.setattr(builtins, "__import__", without_jinja)
 
     assert main(["report", RESULTS, "--format", "json"]) == 2
