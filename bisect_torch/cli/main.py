@@ -37,6 +37,7 @@ COMMANDS: tuple[Command, ...] = (
     ("merge", "bisect_torch.cli.merge", "one results file from several", False),
     ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
+    ("doctor", "bisect_torch.cli.doctor", "what is missing on this machine, and how to mend it", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
 )

@@ -190,13 +190,9 @@ def _path(text: str) -> Path:
 
 
 def _store() -> Path:
-    import os
-    from pathlib import Path
+    from bisect_torch.environments.store import default_root
 
-    import platformdirs
-
-    store = os.environ.get("BISECT_TORCH_STORE")
-    return Path(store) if store else platformdirs.user_data_path("bisect-torch")
+    return default_root()
 
 
 def _joined(lists: list[tuple[str, ...]]) -> tuple[str, ...]:
