@@ -38,6 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
     ("doctor", "bisect_torch.cli.doctor", "what is missing on this machine, and how to mend it", False),
+    ("completion", "bisect_torch.cli.completion", "let the shell complete commands, options and names", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
 )
@@ -103,6 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: see :data:`EXAMPLES`.
     """
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand at the cursor
+        from bisect_torch.cli.completing import complete
+
+        complete()
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in before_dashes(words)[0] or os.environ.get("BISECT_TORCH_DEBUG", "") not in ("", "0")
     try:
