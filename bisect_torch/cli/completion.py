@@ -19,7 +19,7 @@ examples:
   bisect-torch completion fish > ~/.config/fish/completions/bisect-torch.fish
 
 or for this shell alone: eval "$(bisect-torch completion bash)"
-next: a new shell, then bisect-torch and the TAB key
+next: bisect-torch --help    in a new shell, where TAB completes it
 """
 
 

@@ -28,7 +28,7 @@ examples:
   bisect-torch doctor --json
 
 exit codes: 0 a run would work, 2 usage, 3 it would not
-next: bisect-torch run --dry-run says what would be downloaded
+next: bisect-torch run --dry-run    what would be downloaded
 """
 
 _WIDTH = 16

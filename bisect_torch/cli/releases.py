@@ -24,6 +24,8 @@ examples:
   bisect-torch releases --from 2.9.0 --python 3.12
   bisect-torch releases --torch-backend cpu --json
   bisect-torch releases --torch-backend cpu --nightly 2026-11-01..2026-11-28
+
+next: bisect-torch run --versions 2.9.1,2.14.0 --dry-run    what two of them would take
 """
 
 

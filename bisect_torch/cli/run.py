@@ -46,6 +46,7 @@ examples:
 
 Results are kept: the same line again runs only what is missing.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report, a page or a picture of what was found
 """
 
 
@@ -358,7 +359,9 @@ def _guard() -> str | None:
     try:
         asked = settings.from_environment()
     except ValueError as wrong:
-        raise UsageError(str(wrong)) from wrong
+        raise UsageError(
+            str(wrong), hint="unset BISECT_TORCH_GUARD, or set it to 1 or to DEVICE:LIMIT as in mps:4294967296"
+        ) from wrong
     return None if asked is None else f"{asked.device}:{asked.limit}"
 
 

@@ -151,7 +151,9 @@ class Uv:
                 cancel=self.cancel,
             )
         except OSError as error:
-            raise InfrastructureError(f"uv cannot be started: {error}") from error
+            raise InfrastructureError(
+                f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv"
+            ) from error
 
     def forget(self, packages: Sequence[str]) -> None:
         """Remove the cache entries of packages, so that they are downloaded anew."""

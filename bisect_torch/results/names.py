@@ -23,4 +23,5 @@ def instance_names(path: Path) -> tuple[str, ...]:
         table = pq.read_table(path, columns=[_COLUMN], use_threads=False)
         return tuple(pc.unique(table[_COLUMN]).to_pylist())
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise UsageError(f"{path} has no names of instances: {str(error).partition(chr(10))[0]}") from None
+        said = str(error).partition("\n")[0]
+        raise UsageError(f"{path} has no names of instances: {said}", hint="name another results file") from None
