@@ -221,6 +221,24 @@ class Environment:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class BuildProgress:
+    """A step of making one environment.
+
+    Args:
+        phase: ``waiting``, ``locking``, ``downloading``, ``installing``, ``checking``, ``ready``, ``failed``.
+        done_bytes: Downloaded or linked so far, where known.
+        total_bytes: Expected in all, where known.
+        message: Detail or, for ``failed``, the reason.
+    """
+
+    build: Build
+    phase: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    message: str = ""
+
+
 class CaseKind(str, enum.Enum):
     CASE = "case"  # a function decorated with @case
     SCRIPT = "script"  # a whole file, run as ``python file.py``

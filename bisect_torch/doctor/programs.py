@@ -17,10 +17,10 @@ from bisect_torch import temporary
 from bisect_torch.child_processes import run_process
 from bisect_torch.doctor.check import Asked, Check, Status, some
 from bisect_torch.environments import Store, pythons
-from bisect_torch.environments.uv import OLDEST_UV, binary
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build
 from bisect_torch.releases.index import catalogue_builds
+from bisect_torch.uv_program import OLDEST_UV, binary
 
 _PACKAGES = (
     ("apt-get", "sudo apt-get install g++"),

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch import uv_program
 from bisect_torch.doctor import Asked, Check, Status, machine, network, places, programs, variables
 from bisect_torch.doctor.probing import file_system, probe
 from bisect_torch.engine import host
-from bisect_torch.environments import Store, uv
+from bisect_torch.environments import Store
 from bisect_torch.releases import IndexOptions, load_catalogue
 from tests.support.index import FakeIndex, Fault
 from tests.support.mounting import mounted
@@ -56,7 +57,7 @@ def test_uv_is_that_of_the_package_whatever_is_on_the_path(asked: Asked, monkeyp
     monkeypatch.setenv("PATH", "/nowhere")
     (check,) = programs.uv_program(asked)
     assert check.status is OK
-    assert uv.binary() in check.found
+    assert uv_program.binary() in check.found
 
 
 @pytest.mark.parametrize(
@@ -69,11 +70,11 @@ def test_a_uv_that_is_too_old_or_no_uv(
     monkeypatch.setattr(programs, "binary", lambda: str(script(tmp_path / "uv", said)))
     (check,) = programs.uv_program(asked)
     assert check.status is status
-    assert (f'"uv>={uv.OLDEST_UV}"' in check.fix) is (status is FAULT)
+    assert (f'"uv>={uv_program.OLDEST_UV}"' in check.fix) is (status is FAULT)
 
 
 def test_the_oldest_uv_is_that_of_the_project() -> None:
-    assert f'"uv>={uv.OLDEST_UV}"' in (ROOT / "pyproject.toml").read_text()
+    assert f'"uv>={uv_program.OLDEST_UV}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_a_python_that_no_release_has(asked: Asked) -> None:
