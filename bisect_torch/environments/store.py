@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import filelock
-
 from bisect_torch import temporary
 from bisect_torch.errors import InfrastructureError, Interrupted
+from bisect_torch.locked_file import LockedFile, locked, try_lock
 
 STORE_VARIABLE = "BISECT_TORCH_STORE"
 
@@ -26,9 +26,11 @@ def default_root() -> Path:
     named = os.environ.get(STORE_VARIABLE)
     if named:
         return Path(os.path.expanduser(named)).absolute()
-    import platformdirs
-
-    return platformdirs.user_data_path("bisect-torch")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "bisect-torch"
+    # XDG's rule: a path that is not absolute does not count.
+    folder = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "share") / "bisect-torch"
 
 
 @dataclass(frozen=True)
@@ -156,27 +158,14 @@ class Store:
         Raises:
             Interrupted: ``cancel`` was set while waiting.
         """
-        lock = filelock.FileLock(self.guards / f"{name}.lock")
-        while True:
-            try:
-                lock.acquire(timeout=0.2)
-                break
-            except filelock.Timeout:
-                if cancel is not None and cancel.is_set():
-                    raise Interrupted("interrupted while another run builds this environment") from None
-        try:
+        with locked(self.guards / f"{name}.lock", cancel=cancel) as held:
+            if not held:
+                raise Interrupted("interrupted while another run builds this environment")
             yield
-        finally:
-            lock.release()
 
-    def try_guard(self, name: str) -> filelock.BaseFileLock | None:
+    def try_guard(self, name: str) -> LockedFile | None:
         """The held lock, or None when somebody else holds it."""
-        lock = filelock.FileLock(self.guards / f"{name}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            return None
-        return lock
+        return try_lock(self.guards / f"{name}.lock")
 
     def sweep_leftovers(self) -> None:
         """Remove what killed runs left half made, and empty the quarantine.

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import filelock
 from packaging.utils import parse_wheel_filename
 
 from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.locked_file import locked
 from bisect_torch.parsed import record
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.sizes import KnownWheel
@@ -104,7 +104,7 @@ class NightlyLedger:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with filelock.FileLock(self._path.with_name(f"{self._path.name}.lock")):
+            with locked(self._path.with_name(f"{self._path.name}.lock")):
                 yield
         except OSError as error:
             raise self._failed("written", error) from error
