@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_command_is_one_that_works(line: str) -> None:
         case "pytest":
             paths = [word for word in words if word.startswith("tests")]
             assert [path for path in paths if not (ROOT / path).exists()] == []
-            expressions = [word for before, word in zip(words, words[1:], strict=False) if before == "-m"]
+            expressions = [word for before, word in itertools.pairwise(words) if before == "-m"]
             marks = {name for text in expressions for name in re.findall(r"\w+", text)} - {"not", "or", "and"}
             assert marks <= MARKS
         case "python" if words[:1] == ["-m"]:
