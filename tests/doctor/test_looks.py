@@ -81,7 +81,7 @@ def test_a_python_that_no_release_has(asked: Asked) -> None:
     old = Asked(asked.store, asked.results, IndexOptions(offline=True), "pypi", python="3.7")
     (check,) = programs.python_interpreters(old)
     assert check.status is FAULT
-    assert re.fullmatch(r"uv python install 3\.\d+", check.fix)
+    assert re.fullmatch(rf"{re.escape(sys.executable)} -m uv python install 3\.\d+", check.fix)
 
 
 def test_a_python_that_fits_and_may_not_be_fetched(
@@ -96,7 +96,7 @@ def test_a_python_that_fits_and_may_not_be_fetched(
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     (check,) = programs.python_interpreters(asked)
     assert check.status is FAULT
-    assert check.fix.startswith("uv python install 3.")
+    assert " -m uv python install 3." in check.fix
 
 
 def test_no_compiler(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +209,13 @@ def test_a_store_that_cannot_be_written(asked: Asked, tmp_path: Path) -> None:
         (check,) = places.store_folder(Asked(Store(disk / "store"), asked.results, asked.index, "pypi"))
     assert (check.status, check.found) == (FAULT, f"{disk}/store: read-only file system")
     assert check.fix.startswith("export BISECT_TORCH_STORE=")
+
+
+def test_a_folder_of_the_store_that_cannot_be_written(asked: Asked) -> None:
+    asked.store.root.mkdir()
+    with mounted(asked.store.envs, "ro"):
+        (check,) = places.store_folder(asked)
+    assert (check.status, check.found) == (FAULT, f"{asked.store.envs}: read-only file system")
 
 
 def test_a_file_in_the_store_s_place(asked: Asked, tmp_path: Path) -> None:
