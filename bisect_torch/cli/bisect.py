@@ -11,14 +11,8 @@ from bisect_torch.cli.arguments import positive, probability
 from bisect_torch.cli.bisect_words import build_bisection
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.releases import add_narrowing_arguments
-from bisect_torch.cli.run import (
-    add_pytest_argument,
-    add_results_arguments,
-    add_running_arguments,
-    continue_with,
-    known_releases,
-    origins_of,
-)
+from bisect_torch.cli.run_findings import continue_with, known_releases, origins_of, print_findings
+from bisect_torch.cli.running_options import add_pytest_argument, add_results_arguments, add_running_arguments
 
 if TYPE_CHECKING:
     from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
@@ -213,7 +207,6 @@ def _shown(result: BisectResult) -> tuple[str, ...]:
 
 def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:
     from bisect_torch.cli.output import drop_stdout
-    from bisect_torch.cli.run import print_findings
     from bisect_torch.report.bisection import search_data, search_lines
 
     try:

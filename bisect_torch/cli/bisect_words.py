@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.run import build_request, discover
+from bisect_torch.cli.run_request import build_request, discover
 from bisect_torch.errors import UsageError
 
 if TYPE_CHECKING:
