@@ -13,9 +13,9 @@ from bisect_torch import analysis
 from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.judge import FACTS_TO_JUDGE, Tolerances, judge
 from bisect_torch.model import Observation, Outcome, Series
-from bisect_torch.results.parquet import in_columns
 from bisect_torch.results.recorded import Recorded, identity
 from bisect_torch.results.rows import Rows
+from bisect_torch.results.values import in_columns
 
 PATIENT = settings(deadline=None, max_examples=30)  # the first use of Arrow loads much
 MANY = settings(deadline=None, max_examples=60)
