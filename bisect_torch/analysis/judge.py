@@ -20,10 +20,10 @@ _COMMAND = "."
 
 
 FACTS_TO_JUDGE = (
-    "case_file", "outcome", "phase", "reason", "exit_code", "signal", "error_type", "message", "root_type", "root_message", "frame",
-    "frame_origin", "missing_module", "absent_name", "failed_capability", "returned_false", "checks", "criterion",
-    "check_path", "mismatch", "tolerance", "rel_error", "wrong_elements", "nan_mismatches", "inf_mismatches",
-    "error_bins", "explained_by",
+    "case_file", "outcome", "phase", "reason", "exit_code", "signal", "error_type", "message", "root_type",
+    "root_message", "frame", "frame_origin", "missing_module", "absent_name", "failed_capability", "returned_false",
+    "checks", "criterion", "check_path", "mismatch", "tolerance", "rel_error", "wrong_elements", "nan_mismatches",
+    "inf_mismatches", "error_bins", "explained_by",
 )  # fmt: skip
 """All that :func:`judge` looks at: observations that agree in these have the same judgement."""
 

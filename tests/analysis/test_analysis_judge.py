@@ -218,7 +218,11 @@ def test_a_case_that_failed_on_its_own_check_is_undecidable_where_the_check_woul
 
 @pytest.mark.parametrize(
     "ending",
-    [{}, {"outcome": "exited", "exit_code": 1, "error_type": "SystemExit"}, {"outcome": "raised", "error_type": "ValueError"}],
+    [
+        {},
+        {"outcome": "exited", "exit_code": 1, "error_type": "SystemExit"},
+        {"outcome": "raised", "error_type": "ValueError"},
+    ],
 )
 def test_output_that_is_declared_bad_is_wrong_however_the_program_ended(ending: dict[str, object]) -> None:
     judgement = judge(observe("ok", mismatch="output matches loss=nan", **ending))

@@ -26,7 +26,12 @@ def only(*rows, transitions=(), **facts):
         ("broke", ("ok", "timeout"), "2.4.1 2.5.0", "f times out from 2.5.0 on (last good 2.4.1)."),
         ("broke", ("ok", "oom"), "2.4.1 2.5.0", "f runs out of memory from 2.5.0 on (last good 2.4.1)."),
         ("broke", ("ok", "error:exit 3"), "2.4.1 2.5.0", "f exits with status 3 from 2.5.0 on (last good 2.4.1)."),
-        ("broke", ("ok", "crash:exit 3"), "2.4.1 2.5.0", "f crashes with exit status 3 from 2.5.0 on (last good 2.4.1)."),
+        (
+            "broke",
+            ("ok", "crash:exit 3"),
+            "2.4.1 2.5.0",
+            "f crashes with exit status 3 from 2.5.0 on (last good 2.4.1).",
+        ),
         (
             "broke",
             ("ok", "wrong", "ok", "wrong"),
