@@ -24,7 +24,7 @@ def keep_to_the_environment() -> None:
 
     def set_data(self: SourceFileLoader, path: str, data: bytes, *, _mode: int = 0o666) -> None:
         if os.path.realpath(path).startswith(inside):
-            write(self, path, data, _mode=_mode)  # type: ignore[call-arg]
+            write(self, path, data, _mode=_mode)
 
     SourceFileLoader.set_data = set_data  # type: ignore[assignment,method-assign]
     sys.dont_write_bytecode = False
