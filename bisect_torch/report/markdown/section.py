@@ -26,7 +26,7 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, s
         seen_above: What was seen on each build stands in the matrix already.
     """
     ends = ends_of(cause, findings)
-    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause)]
+    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause, findings)]
     end = shown(ends)
     if end is not None:
         numbers = values(end.seen)
@@ -61,7 +61,7 @@ def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -
 
 def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool) -> Iterator[str]:
     if len(cause.series) > 1:
-        names = [each.instance for each in cause.series]
+        names = [findings.name_of(each) for each in cause.series]
         more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
         likely = (
             ""
@@ -81,9 +81,9 @@ def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool)
         yield prose(flaky.text)
 
 
-def _alike(cause: Cause) -> Iterator[str]:
+def _alike(cause: Cause, findings: Findings) -> Iterator[str]:
     if cause.same_history and cause.changes:
-        names = [code(each.instance) for each in cause.same_history[:_MOST_ALIKE]]
+        names = [code(findings.name_of(each)) for each in cause.same_history[:_MOST_ALIKE]]
         names += [f"{len(cause.same_history) - len(names)} more"] if len(cause.same_history) > len(names) else []
         yield f"The same verdicts on every build, which need not be the same cause: {listed(names, most=len(names))}."
 
