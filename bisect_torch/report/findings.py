@@ -12,6 +12,7 @@ from bisect_torch.analysis.causes import Cause, causes
 from bisect_torch.analysis.columns import Columns, telling
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
+from bisect_torch.report.files import short_names
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,30 @@ class Findings:
         for each in self.series:
             found.setdefault((each.case_file, each.instance.partition("[")[0], each.device), []).append(each.instance)
         return found
+
+    @cached_property
+    def file_names(self) -> Mapping[str, str]:
+        """Case file to as little of its path as tells it from the others."""
+        return short_names(each.case_file for each in self.series)
+
+    @cached_property
+    def _in_several_files(self) -> frozenset[str]:
+        """Names of cases that stand in more than one file."""
+        cases = {(each.case_file, each.instance.partition("[")[0]) for each in self.series}
+        return frozenset(name for name, number in Counter(name for _, name in cases).items() if number > 1)
+
+    def case_of(self, series: Series) -> str:
+        """The case's name, after that of its file where another file has a case of that name: ``a/cases.py::bmm``."""
+        return self._told_apart(series, series.instance.partition("[")[0])
+
+    def name_of(self, series: Series) -> str:
+        """The instance's name, after that of its file where another file has a case of that name."""
+        return self._told_apart(series, series.instance)
+
+    def _told_apart(self, series: Series, name: str) -> str:
+        if series.instance.partition("[")[0] not in self._in_several_files:
+            return name
+        return f"{self.file_names.get(series.case_file, series.case_file)}::{name}"
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:

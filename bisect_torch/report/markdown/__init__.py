@@ -23,6 +23,10 @@ _DESCRIBE = "### 🐛 Describe the bug"
 _VERSIONS = "### Versions"
 _KNOWN = "In the form of `torch.utils.collect_env`, as far as the results file tells."
 _MOST_UNCLEAR = 5
+_FOUND_WITH = (
+    "*Found with `bisect-torch`, which runs the same code in an isolated, locked environment of each release. In a "
+    "checkout of it, `pip install .` installs it.*"
+)
 
 
 def nothing_found(findings: Findings) -> str | None:
@@ -61,7 +65,7 @@ def markdown(findings: Findings) -> str:
         bug = _findings(told, found, findings, detail, cuts)
         bug[1:1] = [matrix(detail.rows), *_not_judged(findings)]
         versions = _versions(found[: detail.full], findings, detail, cuts)
-        text = "\n\n".join([_DESCRIBE, *bug, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
+        text = "\n\n".join([_DESCRIBE, *bug, _FOUND_WITH, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
             break
     return text
