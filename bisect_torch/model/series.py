@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bisect_torch.model.observations import Judgement
 
@@ -46,13 +46,27 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """The points of one instance on one device, over builds in release order. ``None`` stands for a cell not run."""
+    """The points of one instance on one device, over builds in release order. ``None`` stands for a cell not run.
+
+    Args:
+        alike: The points without the numbers that were measured in each, where many series share them as one object.
+    """
 
     case_file: str
     instance: str
     device: str
     builds: tuple[str, ...]
-    points: tuple[Point | None, ...]
+    points: Sequence[Point | None]
+    alike: Sequence[Point | None] | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def answers(self) -> Sequence[Point | None]:
+        """What was answered on each build: the points, of which ``elapsed_s``, ``rel_error`` and ``digests`` may lack.
+
+        Series that went alike may share them, so that it is enough to look at them once: see
+        :func:`bisect_torch.analysis.alike`.
+        """
+        return self.points if self.alike is None else self.alike
 
 
 class TransitionKind(str, enum.Enum):

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from bisect_torch.analysis.columns import Columns
-from bisect_torch.model import Observation, Point
+from bisect_torch.model import Observation, Point, Series
 from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
 
 HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
@@ -277,6 +277,8 @@ class Private:
             return self._named(value)
         if isinstance(value, Columns):
             return self._named_columns(value)
+        if isinstance(value, Series) and value.alike is not None:
+            return self._series(value, known)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._point(value, known) if isinstance(value, Point) else self._once(value, known)
         return value
@@ -290,6 +292,21 @@ class Private:
         if after is point:
             known[shared] = point.judgement, point.counts  # so that their ids stay theirs
         return after
+
+    def _series(self, series: Series, known: dict[Any, Any]) -> Series:
+        """What many series share is looked at once; what was measured in a cell holds no name."""
+        shared = series.answers, series.builds
+        if id(series.answers) not in known:
+            known[id(series.answers)] = shared, all(self._inside(each, known) == each for each in shared)
+        names = {name: self._field(name, getattr(series, name)) for name in ("case_file", "instance")}
+        changed: dict[str, Any] = {name: text for name, text in names.items() if text != getattr(series, name)}
+        if not known[id(series.answers)][1]:
+            changed |= {
+                "builds": self._inside(series.builds, known),
+                "points": tuple(self._inside(point, known) for point in series.points),
+                "alike": None,
+            }
+        return dataclasses.replace(series, **changed) if changed else series
 
     def _once(self, value: Any, known: dict[Any, Any]) -> Any:
         if id(value) not in known:
