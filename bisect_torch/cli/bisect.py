@@ -36,6 +36,7 @@ examples:
 The ends may be named either way round: a change of verdict is searched, and named afterwards (broke, fixed, first
 available). What the results file holds is not run again, so that a search after `run` costs nothing.
 exit codes: 0 good at the newer end, 1 bad or flaky there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report of what was found
 """
 
 

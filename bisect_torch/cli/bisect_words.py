@@ -52,7 +52,10 @@ def _scope(args: argparse.Namespace, builds: tuple[Build, ...]) -> Scope:
 
     good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
     if good is not None and good == bad:
-        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
+        raise UsageError(
+            f"--good and --bad name the same build, {good}: there is nothing to search between them",
+            hint="name two builds: --good 2.6.0 --bad 2.9.0",
+        )
     if good is not None and bad is not None:
         names = [build.name for build in builds]
         first, last = sorted((names.index(good), names.index(bad)))
@@ -82,12 +85,18 @@ def _take_case(args: argparse.Namespace) -> str | None:
     if args.case is None and not words and not suite and _is_no_day(args.nightly):
         args.case, args.nightly = args.nightly, "latest"  # `--nightly repro.py`: no day, but what is searched for
     if (args.case is not None) + bool(words) + suite > 1:
-        raise UsageError("bisect takes one of these: a case, a command after --, a suite after --pytest")
+        raise UsageError(
+            "bisect takes one of these: a case, a command after --, a suite after --pytest",
+            hint="leave out what is not searched for",
+        )
     if args.case is None and not words and not suite:
         raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
     path, found, name = (args.case or "").partition("::")
     if found and not name:
-        raise UsageError(f"{args.case}: no case is named after ::")
+        raise UsageError(
+            f"{args.case}: no case is named after ::",
+            hint=f"{path} alone searches for all of its cases; {path}::NAME for one",
+        )
     args.files = [Path(path)] if args.case is not None else []
     args.suite, args.repeat = (), 1
     return name or None
@@ -124,7 +133,9 @@ def _choice(args: argparse.Namespace) -> Selection:
     first, last = args.first, args.last
     nightly = _nightly(args)
     if len(ends) == 2 and (first or last):
-        raise UsageError("--from and --to say how far to go from one end; here both are named")
+        raise UsageError(
+            "--from and --to say how far to go from one end; here both are named", hint="leave out --from and --to"
+        )
     released = [end for end in ends if not is_path(end)]
     if len(ends) == 1:
         newer = (args.good is None) == args.find_fix

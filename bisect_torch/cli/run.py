@@ -32,6 +32,7 @@ examples:
 
 Results are kept: the same line again runs only what is missing.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report, a page or a picture of what was found
 """
 
 

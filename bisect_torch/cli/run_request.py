@@ -203,5 +203,7 @@ def _guard() -> str | None:
     try:
         asked = settings.from_environment()
     except ValueError as wrong:
-        raise UsageError(str(wrong)) from wrong
+        raise UsageError(
+            str(wrong), hint="unset BISECT_TORCH_GUARD, or set it to 1 or to DEVICE:LIMIT as in mps:4294967296"
+        ) from wrong
     return None if asked is None else f"{asked.device}:{asked.limit}"

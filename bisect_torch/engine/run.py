@@ -445,7 +445,10 @@ class Run:
 
     def _on_expanded(self, message: Expanded) -> None:
         if message.error is not None:
-            raise UsageError(message.error)
+            raise UsageError(
+                message.error,
+                hint="the case file failed while it was read; python FILE in an environment with torch shows where",
+            )
         item = next(item for item in self._request.discovered if item.file.path == message.file.path)
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
@@ -465,7 +468,10 @@ class Run:
         """Once all files have been read. That a shard has none of what fits is no fault."""
         read = all(item.file.path in self._instances for item in self._request.discovered)
         if read and self._suites.item is None and self._request.select and not self._any_fits:
-            raise UsageError(f"-k {self._request.select!r} fits no instance")
+            raise UsageError(
+                f"-k {self._request.select!r} fits no instance",
+                hint="it looks at file::instance; --dry-run without -k says which there are",
+            )
 
     def _on_collected(self, message: Expanded) -> None:
         """pytest has told what it collects on a build."""

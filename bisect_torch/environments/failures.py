@@ -119,11 +119,20 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
     """
     said = completed.stderr
     if completed.timed_out:
-        return InfrastructureError(f"{doing}: uv did not end in time and was stopped")
+        return InfrastructureError(
+            f"{doing}: uv did not end in time and was stopped",
+            hint="bisect-torch doctor looks at the index; the same line tries again",
+        )
     if completed.returncode < 0:
-        return InfrastructureError(f"{doing}: uv was killed by signal {-completed.returncode}")
+        return InfrastructureError(
+            f"{doing}: uv was killed by signal {-completed.returncode}",
+            hint="the same line tries again; bisect-torch doctor looks at memory and disk",
+        )
     if _OFFLINE.search(said):
-        return InfrastructureError(f"{doing}: offline, and not all of it is in the store's cache: {gist(said)}")
+        return InfrastructureError(
+            f"{doing}: offline, and not all of it is in the store's cache: {gist(said)}",
+            hint="run once without --offline",
+        )
     reason = gist(said) or f"uv ended with status {completed.returncode} and no message"
     if _DISK_FULL.search(said):
         return InfrastructureError(f"{doing}: the disk is full", hint="free some space, or choose another --store")
@@ -133,7 +142,10 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
             hint="the index serves other files; name it with --index-url so that it gets its own locks",
         )
     if _REFUSED.search(said):
-        return InfrastructureError(f"{doing}: the index refused access: {reason}")
+        return InfrastructureError(
+            f"{doing}: the index refused access: {reason}",
+            hint="check the user name and password in the address, or UV_INDEX_*_PASSWORD",
+        )
     if _CERTIFICATE.search(said):
         return InfrastructureError(
             f"{doing}: the index's certificate is not trusted: {reason}",
@@ -144,7 +156,7 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):
-        return InfrastructureError(f"{doing}: {reason}")
+        return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")
     if _UNSOLVABLE.search(said):
         return NotInstallable(reason)
-    return InfrastructureError(f"{doing}: {reason}")
+    return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")

@@ -131,7 +131,8 @@ def ensure(
         # Of our own writing: what uv and the control case meet has been classified.
         raise InfrastructureError(
             f"making the environment of torch {build.version}: {error.strerror or error}"
-            + (f": {error.filename}" if error.filename else "")
+            + (f": {error.filename}" if error.filename else ""),
+            hint="bisect-torch doctor looks at the store and the disk",
         ) from error
 
 
@@ -290,7 +291,7 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
         answer = control.base(path, local=True)
     except EnvironmentBroken as broken:
         if broken.reason == "torch is not installed":
-            raise UsageError(f"{path}: torch is not installed there") from None
+            raise UsageError(f"{path}: torch is not installed there", hint=f"{path} -m pip install torch") from None
         raise
     packages: dict[str, str] = answer["packages"]
     listing = "".join(f"{name}=={version}\n" for name, version in sorted(packages.items()))
@@ -312,7 +313,9 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
 
 def _local_python(build: Build) -> Path:
     if build.python is None:
-        raise UsageError(f"{build.name}: a local build without an interpreter")
+        raise UsageError(
+            f"{build.name}: a local build without an interpreter", hint="name the path of a python program"
+        )
     return build.python
 
 
@@ -334,7 +337,10 @@ def remove(environment: Environment, store: Store) -> None:
     """
     root = store.own(environment.root)
     if root.parent != store.envs.resolve() or stamp.read(root) is None:
-        raise UsageError(f"{environment.root} is not an environment of the store {store.root}")
+        raise UsageError(
+            f"{environment.root} is not an environment of the store {store.root}",
+            hint="bisect-torch envs list shows those that are",
+        )
     with store.guard(root.name), unused(store, root.name) as free:
         if not free:
             raise InUse(f"{root.name} is used by a run at this moment", hint="try again when it has ended")

@@ -208,7 +208,10 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+        raise UsageError(
+            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
+            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+        ) from None
 
 
 def _is_fixed(requirement: Requirement) -> bool:

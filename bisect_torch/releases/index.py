@@ -180,7 +180,7 @@ def _torch_files(
     else:
         indexes = [*options.extra_index_urls, options.index_url]
     for url in indexes:
-        if options.offline and (url is None or not _is_local(url)):
+        if options.offline and (url is None or not is_local(url)):
             continue
         found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
         files += found
@@ -199,10 +199,11 @@ def _links(place: str, timeout_s: float) -> tuple[IndexFile, ...]:
 
 
 def _usable(place: str, options: IndexOptions) -> bool:
-    return not options.offline or _is_local(place)
+    return not options.offline or is_local(place)
 
 
-def _is_local(place: str) -> bool:
+def is_local(place: str) -> bool:
+    """Whether a place is a folder, not an address that must be asked."""
     return "://" not in place or place.startswith("file:")
 
 
@@ -211,7 +212,7 @@ def _without_name(index: str) -> str:
     name, equals, url = index.partition("=")
     named = bool(equals) and "/" not in name and ":" not in name
     url = url if named else index
-    return str(local_path(url)) if _is_local(url) and not url.startswith("file:") else url
+    return str(local_path(url)) if is_local(url) and not url.startswith("file:") else url
 
 
 # --- from files to builds

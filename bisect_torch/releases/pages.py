@@ -97,7 +97,7 @@ def find_links_files(project: str, place: str, *, timeout_s: float = _TIMEOUT_S)
         return tuple(file for file in files if _is_of(project, file.filename))
     folder = local_path(place)
     if not folder.is_dir():
-        raise UsageError(f"the find-links folder {folder} does not exist")
+        raise UsageError(f"the find-links folder {folder} does not exist", hint="check the path after --find-links")
     wheels = sorted(path for path in folder.glob("*.whl") if _is_of(project, path.name))
     return tuple(IndexFile(path.name, str(path), bytes=path.stat().st_size) for path in wheels)
 
