@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.environments import EnvironmentPlan, Project
+    from bisect_torch.errors import InfrastructureError
     from bisect_torch.interruption import Interruption
     from bisect_torch.model import Build, Environment
+    from bisect_torch.releases.choosing import Unknown
     from bisect_torch.releases.commits import Origin
     from bisect_torch.releases.selection import Selection
     from bisect_torch.report.findings import Findings
@@ -181,7 +183,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=True)
+    request = build_request(args, in_groups=True, partial=True)
     plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -217,6 +219,8 @@ def build_request(
     discovered: tuple[Discovered, ...] | None = None,
     scope: Callable[[tuple[Build, ...]], Scope] | None = None,
     in_groups: bool = False,
+    partial: bool = False,
+    unknown: Unknown | None = None,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -225,6 +229,8 @@ def build_request(
         discovered: What is run, instead of what the line names.
         scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
+        partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
+        unknown: Told of them, where ``partial`` does not say what becomes of them.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -254,6 +260,12 @@ def build_request(
     file = ResultsFile.open(args.output, private=private)
     minor = python_minor(options)
     projects = tuple(environments.project_at(folder) for folder in options.editable)
+    left_out: dict[str, str] = {}
+
+    def leave_out(name: str, error: InfrastructureError) -> None:
+        left_out[name] = error.message
+        _note(f"{name} is not known, and left out: {error.message}")
+
     builds = choose_builds(
         choice or selection(args),
         options.index,
@@ -263,6 +275,7 @@ def build_request(
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
         note=_note,
+        unknown=leave_out if partial else unknown,
         ask_facts=scope is None,
     )
     at_most = first = None
@@ -308,6 +321,7 @@ def build_request(
         source=source,
         shard=shard,
         edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
+        unknown=left_out,
     )
 
 
@@ -408,6 +422,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
+        unknown=request.unknown,
         known_releases=known_releases(),
         twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),
@@ -470,7 +485,7 @@ def _plan_lines(request: RunRequest) -> list[str]:
             f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
             f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
     lines += [f"note: {note}" for note in plan.notes]
     return lines + [f"hint: {hint}" for hint in plan.hints]
@@ -498,7 +513,7 @@ def _print_plan(request: RunRequest, lines: list[str], *, as_json: bool) -> None
                 "name": planned.build.name,
                 "python": planned.python,
                 "present": planned.present is not None,
-                "reason": planned.reason or None,
+                "reason": planned.impossible or None,
             }
             for planned in plan.environments
         ],
