@@ -157,7 +157,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
             f"to download up to {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} of "
             f"{bytes_words(plan.free_bytes)} free; up to {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
     return [*lines, *(f"note: {note}" for note in plan.notes), *(f"hint: {hint}" for hint in plan.hints)]
 
 

@@ -77,7 +77,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=True)
+    request = build_request(args, in_groups=True, partial=True)
     if args.dry_run:
         print_plan(request, as_json=args.json)
         return 0

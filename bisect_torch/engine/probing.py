@@ -131,7 +131,7 @@ def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], 
         note: Called with a line for what cannot be found out.
 
     Raises:
-        BisectTorchError: The ledger of nightly builds cannot be read or written, or an option cannot be used.
+        BisectTorchError: The ledger of nightly builds cannot be read, or an option cannot be used.
     """
     left = [each for each in request.plan.environments if each.open and each.build.name in names]
     if not left:

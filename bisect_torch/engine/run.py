@@ -59,10 +59,11 @@ class _Ready(events.EnvironmentReady):
 class _Failed:
     """Sent by the installer: a build has no usable environment, and why."""
 
-    def __init__(self, build: Build, outcome: Outcome, reason: str) -> None:
+    def __init__(self, build: Build, outcome: Outcome, reason: str, detail: str | None = None) -> None:
         self.build = build
         self.outcome = outcome
         self.reason = reason
+        self.detail = detail
 
 
 class _InstallerDone:
@@ -109,6 +110,7 @@ class Run:
         circumstances = (self._staged.parent.name, request.projects, options.extras, options.locks, options.backend)
         self._suites = Suites(request.discovered, options.store.expansions, circumstances)
         self._parked: list[Environment] = []
+        self._noted: set[events.Note] = set()
         self._installing = False
         self._installer: threading.Thread
         self._executor: LocalExecutor
@@ -335,8 +337,8 @@ class Run:
         begin = time.monotonic()
         if self._planned[build.name].reason:
             return _Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
-        refusal = self._rotation.refusal(build)
-        if refusal is not None:
+        refusal = self._planned[build.name].offline or self._rotation.refusal(build)
+        if refusal:
             return _Failed(build, Outcome.LOST, refusal)
         try:
             environment, reused = environments.ensure(
@@ -348,7 +350,7 @@ class Run:
                 uses=self._rotation.uses,
             )
         except BisectTorchError as error:
-            return _Failed(build, environments.outcome_of(error), error.message)
+            return _Failed(build, environments.outcome_of(error), error.message, error.detail)
         self._rotation.made(environment)
         return _Ready(build, environment, time.monotonic() - begin, reused)
 
@@ -391,7 +393,7 @@ class Run:
         self._record_failure(message, self._rows())
 
     def _record_failure(self, failure: _Failed, rows: tuple[Instance, ...]) -> None:
-        facts = {"outcome": failure.outcome.value, "reason": failure.reason}
+        facts = {"outcome": failure.outcome.value, "reason": failure.reason, "stderr_tail": failure.detail}
         for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
             self._record(run, None, facts)
 
@@ -453,16 +455,21 @@ class Run:
         if item.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        try:
-            own_digest.write_json(self._expansion_path(item), {"rows": message.rows})
-        except OSError as error:  # it would have saved time, no more
-            self._tell(events.Note(f"the instances of {item.file.path.name} are not kept: {error.strerror}"))
+        unkept = own_digest.write_kept(self._expansion_path(item), {"rows": message.rows})
+        self._note_unkept(f"the instances of {item.file.path.name} are", unkept)
         added = self._selected(item.file, cases.from_expansion(item, message.rows))
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))
         self._on_added(added)
         self._refuse_empty_choice()
         self._start_parked()
+
+    def _note_unkept(self, what: str, why: str | None) -> None:
+        """Say once that something is not kept that would have saved time another day."""
+        note = events.Note(f"{what} not kept: {why}")
+        if why is not None and note not in self._noted:
+            self._noted.add(note)
+            self._tell(note)
 
     def _refuse_empty_choice(self) -> None:
         """Once all files have been read. That a shard has none of what fits is no fault."""
@@ -477,6 +484,7 @@ class Run:
         """pytest has told what it collects on a build."""
         name = message.environment.build.name
         added = self._selected(message.file, self._suites.add(message.environment, message.rows))
+        self._note_unkept("what pytest collects is", self._suites.unkept)
         self._expanding.discard((message.file.path, name))
         self._instances[message.file.path] = self._selected(message.file, self._suites.instances)
         self._on_added(added)

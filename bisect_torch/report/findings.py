@@ -35,6 +35,7 @@ class Findings:
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
         locks: Lock hash to the lock's text.
+        unknown: Names of builds that were asked for and could not be known, to the reason.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
 
@@ -54,6 +55,7 @@ class Findings:
     runs: tuple[Mapping[str, object], ...] = ()
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def build_names(self) -> tuple[str, ...]:
@@ -187,9 +189,12 @@ class Findings:
     @property
     def exit_code(self) -> int:
         """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
-        there; 130: interrupted. What skips says that it does not apply, and counts as neither."""
+        there, or a build that was asked for is not known; 130: interrupted. What skips says that it does not apply, and
+        counts as neither."""
         if self.interrupted:
             return 130
+        if self.unknown:
+            return 3
         newest = [each.answers[-1] for each, _ in alike(self.series) if each.builds]
         newest += [each.answers[-1] for each in self.twins if each.builds[0] in self.build_names[-1:]]
         if any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in newest):
