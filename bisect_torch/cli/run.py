@@ -260,9 +260,8 @@ def build_request(
     if scope is not None:
         part = scope(builds)
         builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
-    shard, among = shard_of(args), builds
-    builds = builds if shard is None else shard.builds(builds)
-    builds, lines = _with_twins(builds) if len(args.locks) > 1 else (builds, ())
+    shard, whole = shard_of(args), builds
+    builds, lines = _with_twins(whole if shard is None else shard.builds(whole), args.locks)
     return RunRequest(
         builds=builds,
         lines=lines,
@@ -270,7 +269,12 @@ def build_request(
         environment_options=options,
         plan=_with_notes(
             environments.plan_environments(
-                builds, options, at_most=at_most, now=first, in_groups=in_groups, among=among
+                builds,
+                options,
+                at_most=at_most,
+                now=first,
+                in_groups=in_groups,
+                among=_with_twins(whole, args.locks)[0],
             ),
             args,
             projects,
@@ -294,7 +298,7 @@ def build_request(
         command_line=tuple(sys.argv[1:]),
         source=source,
         shard=shard,
-        edges=(True, True) if shard is None else shard.holds_ends(len(among)),
+        edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
     )
 
 
@@ -312,10 +316,15 @@ def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, .
     return tuple(known.get(build.name, build) for build in scope.builds)
 
 
-def _with_twins(builds: tuple[Build, ...]) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
-    """Each build that has a lock once more with today's dependencies, and the lines along which they are compared."""
+def _with_twins(
+    builds: tuple[Build, ...], locks: Sequence[str]
+) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
+    """Where both kinds of locks are asked for: each build that has one once more with today's dependencies, and the
+    lines along which they are compared."""
     from bisect_torch.model import TODAY, BuildKind
 
+    if len(locks) < 2:
+        return builds, ()
     pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
     lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
     return (*builds, *(twin for _, twin in pairs)), lines

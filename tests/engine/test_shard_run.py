@@ -217,3 +217,17 @@ def test_the_guides_slurm_array_runs_everything(one: Tool, index: FakeIndex, sto
         if place[0] == "literal.py"
     }
     assert cells(tool.folder / "results.parquet") == expected
+
+
+def test_a_part_by_build_keeps_each_build_beside_its_twin(index: FakeIndex, store: Path, tmp_path: Path) -> None:
+    tool = made_tool(tmp_path / "twins", index, store)
+
+    answer = tool.run("literal.py", "--from", "2.1.0", "--locks", "release,today", "-k", "n=1", "--dry-run", "--json",
+                      "--shard", "2/2", "--shard-by", "build")  # fmt: skip
+
+    assert answer.code == 0, answer.stderr
+    assert [each["name"] for each in answer.data["builds"]] == [
+        *VERSIONS[2:],
+        *(f"{version}+today" for version in VERSIONS[2:]),
+    ]
+    assert {each["reason"] for each in answer.data["builds"]} == {None}
