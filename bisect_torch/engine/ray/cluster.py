@@ -26,16 +26,17 @@ def connected() -> Iterator[type[Run]]:
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    address = os.environ.get("RAY_ADDRESS")
+    if address is None or address.startswith(("127.0.0.1:", "localhost:")):
+        # Else Ray takes the address by which other machines reach this one, also where 127.0.0.1 was
+        # named. It reads this when it is imported.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     try:
         import ray
     except ModuleNotFoundError as error:
         raise UsageError(
             "--executor ray needs ray, which is not installed", hint='pip install "bisect-torch[ray]"'
         ) from error
-    address = os.environ.get("RAY_ADDRESS")
-    if address is None or address.startswith(("127.0.0.1:", "localhost:")):
-        # Else Ray takes the address by which other machines reach this one, also where 127.0.0.1 was named.
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
