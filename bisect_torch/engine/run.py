@@ -128,6 +128,7 @@ class Run:
         begin = time.monotonic()
         temporary.sweep()
         self._read_known_instances()
+        self._refuse_empty_choice()
         rows = self._rows()
         cells = self._ledger.cells(self._request.builds, rows)
         kept = self._ledger.recall(cells)
@@ -467,9 +468,14 @@ class Run:
         self._instances[item.file.path] = added
         self._expanding.discard((item.file.path, ""))
         self._on_added(added)
-        if not self._expanding and self._request.select and not self._any_fits:
-            raise UsageError(f"-k {self._request.select!r} fits no instance")
+        self._refuse_empty_choice()
         self._start_parked()
+
+    def _refuse_empty_choice(self) -> None:
+        """Once all files have been read. That a shard has none of what fits is no fault."""
+        read = all(item.file.path in self._instances for item in self._request.discovered)
+        if read and self._suites.item is None and self._request.select and not self._any_fits:
+            raise UsageError(f"-k {self._request.select!r} fits no instance")
 
     def _on_collected(self, message: Expanded) -> None:
         """pytest has told what it collects on a build."""
