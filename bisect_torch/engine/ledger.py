@@ -87,7 +87,7 @@ class Ledger:
         name = environment.build.name
         before = self._environments.get(name)
         self._environments[name] = environment
-        return before is None or _identity(before) != _identity(environment)
+        return before is None or before.identity != environment.identity
 
     @property
     def environments(self) -> Mapping[str, Environment]:
@@ -309,16 +309,6 @@ def _superseded(runs: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str, 
                 for build in run["builds"]:
                     found |= {(earlier["run_id"], build, digest) for digest in run["case_files"]}
     return frozenset(found)
-
-
-def _identity(environment: Environment) -> tuple[object, ...]:
-    return (
-        environment.lock_hash,
-        environment.python_version,
-        environment.torch_version,
-        environment.git_commit,
-        environment.backend,
-    )
 
 
 def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from bisect_torch import analysis, cases, environments, own_digest, temporary
 from bisect_torch.cases import Discovered
 from bisect_torch.engine import events, host, plan
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.executor import CellBegan, CellDone, Executor, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
@@ -44,6 +44,7 @@ from bisect_torch.model import (
     Verdict,
 )
 from bisect_torch.shipped import tool_version
+from bisect_torch.threads import map_in_threads
 
 CONFIRMING_S = 1800.0
 """Cell seconds that confirming may take before what is left is named instead of run."""
@@ -52,11 +53,11 @@ _STOP_GRACE_S = 1.0
 _KEPT_FORMAT = 2
 
 
-class _Ready(events.EnvironmentReady):
+class Ready(events.EnvironmentReady):
     """Sent by the installer."""
 
 
-class _Failed:
+class Failed:
     """Sent by the installer: a build has no usable environment, and why."""
 
     def __init__(self, build: Build, outcome: Outcome, reason: str) -> None:
@@ -70,7 +71,7 @@ class _InstallerDone:
         self.error = error
 
 
-_Inbox = Message | _Ready | _Failed | _InstallerDone | events.BuildProgress
+_Inbox = Message | Ready | Failed | _InstallerDone
 
 
 class Run:
@@ -99,7 +100,7 @@ class Run:
         self._any_fits = False
         self._environments: dict[str, Environment] = {}
         self._gone: list[Environment] = []
-        self._failures: list[_Failed] = []
+        self._failures: list[Failed] = []
         self._resweep = Resweep()
         self._rotation = Rotation(request.plan, request.environment_options)
         self._pending = 0
@@ -111,7 +112,7 @@ class Run:
         self._parked: list[Environment] = []
         self._installing = False
         self._installer: threading.Thread
-        self._executor: LocalExecutor
+        self._executor: Executor
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Run:
         self._ledger.file.begin(self._manifest(ended=False))
         for item in self._request.discovered:
             self._ledger.file.add_sources(cases.sources(item.file))
-        self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
+        self._executor = self._open_executor()
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
@@ -169,6 +170,9 @@ class Run:
         seconds = time.monotonic() - begin
         self._tell(events.RunFinished(interrupted, seconds))
         return self._result(interrupted, seconds)
+
+    def _open_executor(self) -> Executor:
+        return LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
 
     def _tell(self, event: events.Event) -> None:
         """Tell the observer. What others have written may quote credentials."""
@@ -258,9 +262,9 @@ class Run:
             self._tell(message)
             if message.phase == "waiting" and message.message:
                 self._tell(events.Note(message.message, message.build))
-        elif isinstance(message, _Ready):
+        elif isinstance(message, Ready):
             self._on_ready(message)
-        elif isinstance(message, _Failed):
+        elif isinstance(message, Failed):
             self._on_failed(message)
         elif isinstance(message, CellBegan):
             run = message.run
@@ -298,10 +302,7 @@ class Run:
         def work() -> None:
             error: BaseException | None = None
             try:
-                for build in ordered:
-                    if self._cancel.is_set():
-                        break
-                    self._inbox.put(self._make_environment(build))
+                map_in_threads(self._make_one, ordered, threads=self._makers())
             except BaseException as unforeseen:  # noqa: BLE001
                 # Not handled here but handed over: an exception must not vanish with this thread.
                 error = unforeseen
@@ -310,6 +311,14 @@ class Run:
         self._installing = True
         self._installer = threading.Thread(target=work, name="installer", daemon=True)
         self._installer.start()
+
+    def _makers(self) -> int:
+        """How many environments are made at once."""
+        return 1
+
+    def _make_one(self, build: Build) -> None:
+        if not self._cancel.is_set():
+            self._inbox.put(self._make_environment(build))
 
     def _make_room(self) -> None:
         """On a short disk: remove the group of environments that has had its turn, once all that it said is sound."""
@@ -331,13 +340,13 @@ class Run:
             return True
         return bool(self._ledger.first_pass(self._ledger.cells([build], self._rows())))
 
-    def _make_environment(self, build: Build) -> _Ready | _Failed:
+    def _make_environment(self, build: Build) -> Ready | Failed:
         begin = time.monotonic()
         if self._planned[build.name].reason:
-            return _Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
+            return self._not_planned(build)
         refusal = self._rotation.refusal(build)
         if refusal is not None:
-            return _Failed(build, Outcome.LOST, refusal)
+            return Failed(build, Outcome.LOST, refusal)
         try:
             environment, reused = environments.ensure(
                 build,
@@ -348,14 +357,23 @@ class Run:
                 uses=self._rotation.uses,
             )
         except BisectTorchError as error:
-            return _Failed(build, environments.outcome_of(error), error.message)
+            return Failed(build, environments.outcome_of(error), error.message)
         self._rotation.made(environment)
-        return _Ready(build, environment, time.monotonic() - begin, reused)
+        return Ready(build, environment, time.monotonic() - begin, reused)
 
-    def _on_ready(self, message: _Ready) -> None:
+    def _not_planned(self, build: Build) -> Failed:
+        return Failed(build, Outcome.NOT_INSTALLED, self._planned[build.name].reason)
+
+    def _watch(self, environment: Environment) -> None:
+        self._resweep.watch(environment)
+
+    def _ran(self, run: plan.CellRun) -> None:
+        self._resweep.ran(run)
+
+    def _on_ready(self, message: Ready) -> None:
         environment = message.environment
         self._environments[message.build.name] = environment
-        self._resweep.watch(environment)
+        self._watch(environment)
         self._tell(message)
         lock = self._planned[message.build.name].lock
         packages = "".join(f"{name}=={version}\n" for name, version in sorted(environment.packages.items()))
@@ -385,12 +403,12 @@ class Run:
                 self._parked.remove(environment)
                 self._start(environment, self._rows())
 
-    def _on_failed(self, message: _Failed) -> None:
+    def _on_failed(self, message: Failed) -> None:
         self._failures.append(message)
         self._tell(events.BuildProgress(message.build, "failed", message=message.reason))
         self._record_failure(message, self._rows())
 
-    def _record_failure(self, failure: _Failed, rows: tuple[Instance, ...]) -> None:
+    def _record_failure(self, failure: Failed, rows: tuple[Instance, ...]) -> None:
         facts = {"outcome": failure.outcome.value, "reason": failure.reason}
         for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
             self._record(run, None, facts)
@@ -528,7 +546,7 @@ class Run:
             self._submit([run])
             return
         self._record(run, message.task.environment, message.facts)
-        self._resweep.ran(run)
+        self._ran(run)
 
     def _record(self, run: plan.CellRun, environment: Environment | None, facts: Mapping[str, object]) -> None:
         observation, judgement = self._ledger.record(run, environment, facts)
