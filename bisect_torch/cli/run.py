@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
-from bisect_torch.cli.sharding import add_shard_arguments, empty_line, run_class, shard_of
+from bisect_torch.cli.sharding import add_shard_arguments, empty_line, shard_of
 from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
@@ -178,9 +178,10 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import drop_stdout
+    from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=args.executor == "local", at_most=None if args.executor == "local" else 0)
+    request = build_request(args, in_groups=True)
     plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -192,8 +193,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         width = width_for(sys.stderr)
         wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
         print_lines([((line, ""),) for line in wrapped], sys.stderr)
-    with open_report(quiet=args.quiet) as observe, run_class(args) as run_on:
-        result = run_on(request, observe, interruption).execute()
+    with open_report(quiet=args.quiet) as observe:
+        result = Run(request, observe, interruption).execute()
     findings = findings_of(request, result)
     empty = request.shard is not None and not findings.series and not findings.interrupted
     if empty:
@@ -216,7 +217,6 @@ def build_request(
     discovered: tuple[Discovered, ...] | None = None,
     scope: Callable[[tuple[Build, ...]], Scope] | None = None,
     in_groups: bool = False,
-    at_most: int | None = None,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -225,7 +225,6 @@ def build_request(
         discovered: What is run, instead of what the line names.
         scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
-        at_most: How many environments will be made in this machine's store; None for all that are missing.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -266,7 +265,7 @@ def build_request(
         note=_note,
         ask_facts=scope is None,
     )
-    first = None
+    at_most = first = None
     if scope is not None:
         part = scope(builds)
         builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
-    from bisect_torch.engine.run import Run
     from bisect_torch.engine.shard import Shard
 
 _SHARD = re.compile(r"(\d{1,9})/(\d{1,9})", re.ASCII)
@@ -28,34 +25,6 @@ def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a part is: some cases on every build (default), or all cases on neighbouring builds, for machines "
         "of one kind",
     )
-    group.add_argument(
-        "--executor",
-        choices=("local", "ray"),
-        default="local",
-        help="where cells run: here (default), or on the nodes of the Ray cluster that $RAY_ADDRESS names",
-    )
-
-
-@contextlib.contextmanager
-def run_class(args: argparse.Namespace) -> Iterator[type[Run]]:
-    """The kind of run that ``--executor`` asks for, for as long as its cluster is connected.
-
-    Raises:
-        UsageError: Ray is not installed, there is no cluster, or an option cannot be had there.
-    """
-    if args.executor == "local":
-        from bisect_torch.engine.run import Run
-
-        yield Run
-        return
-    from bisect_torch.errors import UsageError
-
-    if args.max_disk is not None:
-        raise UsageError("--max-disk is for the store of this machine, not for those of Ray's nodes")
-    from bisect_torch.engine.ray import connected
-
-    with connected() as chosen:
-        yield chosen
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -12,9 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from bisect_torch.engine.events import BuildProgress, Loading, Note
+from bisect_torch.engine.events import Loading, Note
 from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile, time_limit_s
 from bisect_torch.engine.sessions import run_tests
 from bisect_torch.engine.waiting import Waiting
@@ -57,7 +56,7 @@ class SlotFailed:
     error: BaseException
 
 
-Message = CellDone | CellBegan | Expanded | BuildProgress | Loading | Note | SlotFailed
+Message = CellDone | CellBegan | Expanded | Loading | Note | SlotFailed
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,6 @@ class Conditions:
     seed: int
     working_directory: Path
     thorough: bool = False
-
-
-class Executor(Protocol):
-    """Where cells run. What happens comes as messages through a callback, from any thread."""
-
-    def submit(self, task: Task) -> None: ...
-
-    def expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...] = ()) -> None: ...
-
-    def close(self) -> None: ...
-
-    def stop(self, grace_s: float) -> None: ...
 
 
 class MemoryBudget:
