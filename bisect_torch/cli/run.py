@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
+from bisect_torch.cli.profiling import Profiling, add_profile_option
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
 from bisect_torch.cli.sharding import add_shard_arguments, empty_line, shard_of
 from bisect_torch.cli.words import before_dashes, before_pytest
@@ -150,6 +151,7 @@ def add_results_arguments(parser: argparse.ArgumentParser, *, kept: str, doing: 
         help=f"default %(default)s{kept}",
     )
     add_source_argument(results)
+    add_profile_option(results)
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help=f"say what would be downloaded and {doing}, and stop")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
@@ -181,7 +183,9 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=True)
+    profiling = Profiling(args.profile)
+    with profiling.step("planning"):
+        request = build_request(args, in_groups=True)
     plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -193,8 +197,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         width = width_for(sys.stderr)
         wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
         print_lines([((line, ""),) for line in wrapped], sys.stderr)
-    with open_report(quiet=args.quiet) as observe:
-        result = Run(request, observe, interruption).execute()
+    with profiling.written(request.file.private), open_report(quiet=args.quiet) as observe:
+        result = Run(request, profiling.observing(observe), interruption).execute()
     findings = findings_of(request, result)
     empty = request.shard is not None and not findings.series and not findings.interrupted
     if empty:

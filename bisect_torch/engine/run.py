@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bisect_torch import analysis, cases, environments, own_digest, temporary
@@ -63,6 +63,7 @@ class _Failed:
         self.build = build
         self.outcome = outcome
         self.reason = reason
+        self.at = time.monotonic()
 
 
 class _InstallerDone:
@@ -125,12 +126,13 @@ class Run:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
-        temporary.sweep()
-        self._read_known_instances()
-        self._refuse_empty_choice()
-        rows = self._rows()
-        cells = self._ledger.cells(self._request.builds, rows)
-        kept = self._ledger.recall(cells)
+        with self._step("starting"):
+            temporary.sweep()
+            self._read_known_instances()
+            self._refuse_empty_choice()
+            rows = self._rows()
+            cells = self._ledger.cells(self._request.builds, rows)
+            kept = self._ledger.recall(cells)
         known = len({run.place for run, _ in kept})
         environment_plan = self._request.plan
         self._tell(
@@ -143,14 +145,16 @@ class Run:
                 jobs=self._request.jobs,
                 to_make=len(environment_plan.missing),
                 make_s=60 * environment_plan.minutes if environment_plan.missing else 0.0,
+                repeats=self._request.repeats,
             )
         )
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        self._ledger.file.begin(self._manifest(ended=False))
-        for item in self._request.discovered:
-            self._ledger.file.add_sources(cases.sources(item.file))
+        with self._step("journal"):
+            self._ledger.file.begin(self._manifest(ended=False))
+            for item in self._request.discovered:
+                self._ledger.file.add_sources(cases.sources(item.file))
         self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
         finished = interrupted = False
         try:
@@ -178,6 +182,15 @@ class Run:
             event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
         self._observer(event)
 
+    @contextlib.contextmanager
+    def _step(self, what: str, build: Build | None = None) -> Iterator[None]:
+        """Tell how long work of this thread has taken."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._observer(events.Step(what, begin, time.monotonic(), build))
+
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
         self._cancel.set()
@@ -188,7 +201,8 @@ class Run:
                 self._keep_what_ended()
         finally:
             # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
-            self._ledger.file.finish(self._manifest(ended=finished))
+            with self._step("results file"):
+                self._ledger.file.finish(self._manifest(ended=finished))
         if self._installing:
             self._installer.join(timeout=max(0.0, deadline - time.monotonic()))
         self._rotation.uses.close()
@@ -199,7 +213,7 @@ class Run:
             while True:
                 message = self._inbox.get_nowait()
                 if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
-                    self._record(message.run, message.task.environment, message.facts)
+                    self._record(message.run, message.task.environment, message.facts, message)
 
     def _settled(self) -> bool:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
@@ -208,7 +222,8 @@ class Run:
         self._distrust_changed_environments()
         failed = {failure.build.name for failure in self._failures}
         more = self._rotation.waiting
-        confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
+        with self._step("choosing confirmations"):
+            confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
         wanted = [run for run in confirmations if run.build.name not in failed]
         here = [run for run in wanted if run.build.name in self._environments]
         if here:
@@ -229,8 +244,9 @@ class Run:
 
     def _distrust_changed_environments(self) -> None:
         """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
-        while found := self._resweep.changed(self._all_series()):
-            self._distrust(found)
+        with self._step("sweeping environments"):
+            while found := self._resweep.changed(self._all_series()):
+                self._distrust(found)
 
     def _distrust(self, found: Mapping[str, tuple[str, list[plan.CellRun]]]) -> None:
         for name, (what, runs) in found.items():
@@ -252,7 +268,7 @@ class Run:
         return self._ledger.series(self._rows()) + self._ledger.beside(self._rows())
 
     def _handle(self, message: _Inbox) -> None:
-        if isinstance(message, events.Loading):
+        if isinstance(message, events.Loading | events.Working):
             self._tell(message)
         elif isinstance(message, events.BuildProgress):
             self._tell(message)
@@ -264,7 +280,7 @@ class Run:
             self._on_failed(message)
         elif isinstance(message, CellBegan):
             run = message.run
-            self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat))
+            self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
         elif isinstance(message, CellDone):
             self._on_cell(message)
         elif isinstance(message, Expanded):
@@ -355,7 +371,8 @@ class Run:
     def _on_ready(self, message: _Ready) -> None:
         environment = message.environment
         self._environments[message.build.name] = environment
-        self._resweep.watch(environment)
+        with self._step("sweeping environments", message.build):
+            self._resweep.watch(environment)
         self._tell(message)
         lock = self._planned[message.build.name].lock
         packages = "".join(f"{name}=={version}\n" for name, version in sorted(environment.packages.items()))
@@ -387,7 +404,7 @@ class Run:
 
     def _on_failed(self, message: _Failed) -> None:
         self._failures.append(message)
-        self._tell(events.BuildProgress(message.build, "failed", message=message.reason))
+        self._tell(events.BuildProgress(message.build, "failed", message=message.reason, at=message.at))
         self._record_failure(message, self._rows())
 
     def _record_failure(self, failure: _Failed, rows: tuple[Instance, ...]) -> None:
@@ -524,15 +541,31 @@ class Run:
         self._pending -= 1
         if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
             self._retried.add((run.place, run.repeat))
+            self._tell(events.CellLost(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
             self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
             self._submit([run])
             return
-        self._record(run, message.task.environment, message.facts)
+        self._record(run, message.task.environment, message.facts, message)
         self._resweep.ran(run)
 
-    def _record(self, run: plan.CellRun, environment: Environment | None, facts: Mapping[str, object]) -> None:
-        observation, judgement = self._ledger.record(run, environment, facts)
-        self._tell(events.CellFinished(run.instance, observation, judgement))
+    def _record(
+        self,
+        run: plan.CellRun,
+        environment: Environment | None,
+        facts: Mapping[str, object],
+        done: CellDone | None = None,
+    ) -> None:
+        """Take in an observation.
+
+        Args:
+            done: Where and when the cell ended; None for one that did not run.
+        """
+        with self._step("journal"):
+            observation, judgement = self._ledger.record(run, environment, facts)
+        if done is None:
+            self._tell(events.CellFinished(run.instance, observation, judgement))
+        else:
+            self._tell(events.CellFinished(run.instance, observation, judgement, slot=done.slot, at=done.at))
 
     # --- the end ----------------------------------------------------------------------------------------------
 
