@@ -100,7 +100,9 @@ class MemoryBudget:
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def reserve(self, size: int, waiting: Callable[[], contextlib.AbstractContextManager[None]]) -> Iterator[None]:
+    def reserve(
+        self, size: int, waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> Iterator[None]:
         """Hold ``size`` bytes, waiting until they are there.
 
         Args:

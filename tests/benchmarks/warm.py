@@ -20,10 +20,6 @@ import pyarrow.parquet as pq
 
 from tests.benchmarks.timing import TOOL, interpreter, quiet_python, report, seconds, side_by_side
 
-RELEASES = (
-    *("2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1", "2.8.0", "2.9.0"),
-    *("2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0"),
-)
 CASES = """
 import torch
 from bisect_torch import case, check
