@@ -75,6 +75,8 @@ class Bisection:
             self._interrupted = True
         finally:
             self._ahead.stop()
+            for made in self._ahead.steps:
+                self._tell(made)
         return BisectResult(
             rows=tuple(self._row(series) for series in self._memory.series),
             environments=self._memory.environments,

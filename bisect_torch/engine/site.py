@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_torch import environments
@@ -31,6 +31,8 @@ class Failed:
     reason: str
     detail: str | None = None
     """All that was said of it, where ``reason`` has it in short."""
+    at: float = field(default_factory=time.monotonic)
+    """When it failed, on the monotonic clock."""
 
 
 @dataclass(frozen=True)
