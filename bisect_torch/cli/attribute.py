@@ -259,7 +259,7 @@ def _request(
     """A run of both ends as the earlier one would run them."""
     from bisect_torch import environments
     from bisect_torch.cli.options import environment_options
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.results.recalled import recalled_environments
 
     options = argparse.Namespace(**vars(earlier))

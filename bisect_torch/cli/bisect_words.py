@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.run import build_request, discover
-from bisect_torch.errors import UsageError
+from bisect_torch.cli.run_request import build_request, discover
+from bisect_torch.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from bisect_torch.analysis.question import Question
@@ -26,13 +27,27 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
         BisectTorchError: A file, a case, an end of the range or an option cannot be used.
     """
     from bisect_torch.engine.bisect_request import BisectRequest
+    from bisect_torch.releases.choosing import BETWEEN
 
     only = _take_case(args)
     discovered = discover(args)
     _refuse_unknown_case(discovered, only)
-    run = build_request(args, choice=_choice(args), discovered=discovered, scope=lambda builds: _scope(args, builds))
+    unasked: list[str] = []
+
+    def unknown(name: str, error: InfrastructureError) -> None:
+        if name != BETWEEN:  # an end
+            raise error
+        unasked.append(f"{name} are not searched: {error.message}")
+
+    run = build_request(
+        args,
+        choice=_choice(args),
+        discovered=discovered,
+        scope=lambda builds: _scope(args, builds),
+        unknown=unknown,
+    )
     return BisectRequest(
-        run=run,
+        run=dataclasses.replace(run, plan=dataclasses.replace(run.plan, notes=(*run.plan.notes, *unasked))),
         question=_question(args, run.builds),
         only=only,
         confidence=args.confidence,
@@ -40,7 +55,7 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
         flaky_budget_s=args.flaky_budget,
         ahead=args.speculate,
         judge_absent=args.absent == "judge",
-        finer=args.nightly is not None,
+        finer=args.nightly is not None and not unasked,
     )
 
 

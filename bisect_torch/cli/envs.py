@@ -166,6 +166,12 @@ def build(args: argparse.Namespace) -> int:
 
     options = environment_options(args)
     minor = python_minor(options)
+    left_out = []
+
+    def leave_out(name: str, error: InfrastructureError) -> None:
+        left_out.append(name)
+        _say(f"{name} is not known: {error.message}")
+
     builds = choose_builds(
         selection(args),
         options.index,
@@ -175,25 +181,30 @@ def build(args: argparse.Namespace) -> int:
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
         note=lambda text: _say(f"note: {text}"),
+        unknown=leave_out,
     )
     plan = environments.plan_environments(builds, options)
     _say_plan(plan)
-    failed = 0
+    failed = len(left_out)
     for planned in plan.environments:
         try:
             if planned.reason:
                 raise environments.NotInstallable(planned.reason)
+            if planned.offline:
+                raise InfrastructureError(planned.offline)
             environment, _ = environments.ensure(planned.build, options, progress=_Lines().show, python=planned.request)
         except Interrupted:
             raise
         except BisectTorchError as error:
             failed += 1
             _say(f"{planned.build.name}: {error.message}")
+            if error.detail is not None:  # nothing keeps it here
+                _say("\n".join(f"  {line}" for line in error.detail.splitlines()))
             continue
         print(f"{planned.build.name}\t{environment.python}", flush=True)
     if failed:
         raise InfrastructureError(
-            f"{failed} of {len(builds)} environments could not be built",
+            f"{failed} of {len(builds) + len(left_out)} environments could not be built",
             hint="what failed stands above; the same line tries only those again",
         )
     return 0

@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Print the matrix and the transitions; the exit code is that of ``run``."""
-    from bisect_torch.cli.run import print_findings
+    from bisect_torch.cli.run_findings import print_findings
     from bisect_torch.results import ResultsFile
 
     findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
@@ -68,7 +68,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         UsageError: It holds no observation.
     """
     from bisect_torch import analysis
-    from bisect_torch.cli.run import known_releases
+    from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins

@@ -87,7 +87,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
     from bisect_torch.engine.recheck import compare, narrowed, plan_recheck, refuse_older

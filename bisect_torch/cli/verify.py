@@ -164,7 +164,7 @@ def _prepare(args: argparse.Namespace, group: Group, results: ResultsFile, folde
         BisectTorchError: It cannot be run as it stands.
     """
     from bisect_torch import environments
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine.verifying import dependencies, narrowed, written
 
     folder.mkdir()

@@ -89,7 +89,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     import dataclasses
 
     from bisect_torch import cases
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.watching import Watch
     from bisect_torch.errors import UsageError

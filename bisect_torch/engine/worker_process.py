@@ -171,7 +171,7 @@ class WorkerProcess:
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
         first: Stage = "none" if stage == "none" else "eager"
-        argv = [os.fspath(environment.python), "-I", "-X", "faulthandler", "-u"]
+        argv = [os.fspath(environment.python), "-I", "-B", "-X", "faulthandler", "-u"]
         argv += [str(package / "worker" / "__main__.py"), "worker", str(theirs.fileno()), first, worker_id, str(base)]
         variables = {**env, _MARK: worker_id, **_thread_variables(threads)}
         try:

@@ -159,7 +159,11 @@ def _ensure(
                 uses.begin(want.name)
             environment = _make(want, progress, cancel)
         if uses is not None:
-            uses.take(want.name)
+            try:
+                uses.take(want.name)
+            except OSError as error:
+                why = f"not marked as used, so that envs prune may remove it meanwhile: {error.strerror or error}"
+                progress(BuildProgress(build, "waiting", message=why))
     progress(BuildProgress(build, "ready"))
     return environment, reused
 
@@ -243,11 +247,13 @@ def _install(want: Wanted, made: Path, progress: Progress, cancel: threading.Eve
     python = ["--python", os.fspath(made / "bin" / "python")]
     progress(BuildProgress(want.build, "installing"))
     try:
-        with DownloadMeter(want.build, want.options.store.uv_cache, progress) as meter:
+        cache, slowest = want.options.store.uv_cache, want.options.slowest
+        with DownloadMeter(want.build, cache, progress, slowest, made) as meter:
             uv.run(
                 ["pip", "install", *python, "--require-hashes", "-r", hashed, *where],
                 doing,
                 on_line=meter.line,
+                hopeless=lambda: meter.too_slow,
             )
             for folder in want.options.editable:
                 uv.run(["pip", "install", *python, "--no-deps", "--editable", folder, *where], doing)

@@ -89,12 +89,14 @@ class Uv:
         doing: str,
         *,
         on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
     ) -> Completed:
         """Run uv; network failures that may pass are tried again.
 
         Args:
             doing: What for, for error messages: ``installing torch 2.9.1``.
             on_line: Called with each line of stderr.
+            hopeless: Says why it is of no use to wait any longer; uv is then stopped, and not tried again.
 
         Raises:
             Interrupted: ``cancel`` was set.
@@ -102,11 +104,13 @@ class Uv:
             InfrastructureError: Anything else that failed.
         """
         for pause in (*_PAUSES_S[: TRIES - 1], None):
-            completed = self.attempt(arguments, on_line=on_line)
+            completed = self.attempt(arguments, on_line=on_line, hopeless=hopeless)
             if completed.returncode == 0:
                 return completed
             if self.cancel is not None and self.cancel.is_set():
                 raise Interrupted(f"interrupted while {doing}")
+            if hopeless():
+                raise InfrastructureError(f"{doing}: {hopeless()}")
             error = classify(completed, doing)
             if not isinstance(error, TransientFailure) or pause is None:
                 raise error
@@ -116,17 +120,27 @@ class Uv:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def attempt(
-        self, arguments: Sequence[str | os.PathLike[str]], *, on_line: Callable[[str], None] | None = None
+        self,
+        arguments: Sequence[str | os.PathLike[str]],
+        *,
+        on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
+        limit_s: float = _TIME_LIMIT_S,
     ) -> Completed:
-        """Run uv once, whatever its exit status."""
+        """Run uv once, whatever its exit status.
+
+        Args:
+            limit_s: Seconds after which it is stopped.
+        """
         try:
             return run_process(
                 [binary(), *arguments],
                 env=self.variables(),
                 cwd=self.options.store.neutral,
-                timeout_s=_TIME_LIMIT_S,
+                timeout_s=limit_s,
                 on_stderr_line=on_line,
                 cancel=self.cancel,
+                hopeless=lambda: bool(hopeless()),
             )
         except OSError as error:
             raise InfrastructureError(

@@ -95,6 +95,12 @@ def reach(project: str, index_url: str | None, *, timeout_s: float) -> datetime.
         return None
 
 
+def lost_project(project: str, index_url: str | None) -> InfrastructureError:
+    """An index that had files of a project has none of them now."""
+    where = shown_url(index_url or PYPI_SIMPLE_ENDPOINT)
+    return InfrastructureError(f"the package index {where} has no {project} any more", hint="check the address")
+
+
 def links_page(project: str, place: str, *, timeout_s: float) -> tuple[IndexFile, ...]:
     """All wheels that a page links to.
 
