@@ -1,7 +1,6 @@
 """Ctrl-C at any moment between the program's first line and its last ends it with 130 and one line.
 
-Before its first line nothing can be done: Python itself starts, and dies of the signal or shows where it was. So the
-clock of these tests begins when the program listens.
+The clock of these tests begins when the program listens.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import pytest
 
 from bisect_torch.cli import main as cli
 from tests.engine.conftest import make_tool
+from tests.support.listening import start_listening
 from tests.support.tally import Tally
 from tests.support.tool import Tool
 
@@ -25,38 +25,9 @@ __all__ = ["make_tool"]
 
 MOMENTS = int(os.environ.get("TEST_TIMES") or 12)
 
-PROGRAM = """
-import _signal, os, sys
-first = _signal.signal
-def listens(*words):
-    _signal.signal = first
-    before = first(*words)
-    os.write({ready}, b"x")
-    return before
-_signal.signal = listens
-sys.argv = ["bisect-torch", *sys.argv[1:]]
-from bisect_torch.cli.entry import main
-sys.exit(main())
-"""
-
 
 def start(tool: Tool, words: list[str]) -> subprocess.Popen[str]:
-    """The program, at the moment when it begins to listen."""
-    reader, writer = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(ready=writer), *words],
-        cwd=tool.folder,
-        env=tool.variables(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        pass_fds=(writer,),
-    )
-    os.close(writer)
-    assert os.read(reader, 1) == b"x"
-    os.close(reader)
-    return process
+    return start_listening(words, cwd=tool.folder, env=tool.variables())
 
 
 @pytest.fixture
