@@ -9,7 +9,6 @@ arrives as ``args.command_words`` (a list; None without ``--``), and so does wha
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import os
 import sys
@@ -167,14 +166,16 @@ def _dispatch(words: Sequence[str]) -> int:
     args.command_words = command_words
     args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
-    with _interruptible():
-        return int(module.command(args))
+    return _command(module, args)
 
 
-def _interruptible() -> contextlib.AbstractContextManager[None]:
+def _command(module: ModuleType, args: argparse.Namespace) -> int:
     from bisect_torch.interruption import interruptible
+    from bisect_torch.redaction import conceal
 
-    return interruptible()
+    with interruptible():
+        conceal()
+        return int(module.command(args))
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
