@@ -31,7 +31,6 @@ def _worker(descriptor: int, stage: str, worker_id: str, base: str) -> NoReturn:
     requests = socket.socket(fileno=descriptor)
     requests.set_inheritable(False)
     failure = ""
-    system.set_open_to_others(False)  # no cell can take up the descriptors of another one's worker
     # Until the worker listens, nothing but the end of the orchestrator happens on the socket.
     system.arm_lifeline(descriptor)
     if system.peer_has_gone(requests):

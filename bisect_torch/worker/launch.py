@@ -136,7 +136,6 @@ def _cut_off(supervisor: int, stdout: int, stderr: int) -> None:
     system.die_with_parent()
     if os.getppid() != supervisor:  # it died before the line above
         os._exit(_FAILED)
-    system.set_open_to_others(True)  # to debuggers, and to what it starts itself: unlike the worker that it comes from
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -19,7 +19,6 @@ from typing import Dict, List, Optional, Set
 LINUX = sys.platform.startswith("linux")
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _MADV_COLLAPSE = 25  # Linux 6.1 and newer; older kernels refuse it
 _HUGE_PAGE = 2**21
@@ -39,15 +38,6 @@ def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent has gone, so that none escapes the sweep."""
     if LINUX:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def set_open_to_others(is_open: bool) -> None:
-    """Whether processes of the same user may look into this one: its descriptors, its memory. root always may.
-
-    Children inherit it; a program that is started begins open.
-    """
-    if LINUX:
-        _libc.prctl(_PR_SET_DUMPABLE, int(is_open), 0, 0, 0)
 
 
 def arm_lifeline(reader: int) -> None:

@@ -68,6 +68,46 @@ def test_a_case_finds_no_secret_in_any_process_of_the_tool(make_tool: MakeTool, 
     assert len((tool.folder / "seen").read_text().split()) >= (3 if os.getuid() == 0 else 1)
 
 
+REACHES = """
+import os
+from bisect_torch import case
+
+def sockets():
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(os.path.join("/proc", process, "environ"), "rb") as file:
+                marked = b"TEST_MARK={mark}" in file.read()
+            for name in os.listdir(os.path.join("/proc", process, "fd")) if marked else ():
+                path = os.path.join("/proc", process, "fd", name)
+                if os.readlink(path).startswith("socket:"):
+                    yield path
+        except OSError:
+            continue
+
+@case
+def reaches():
+    tried = list(sockets())
+    for path in tried:
+        try:
+            os.close(os.open(path, os.O_RDWR))
+        except OSError:
+            continue
+        raise AssertionError(path)
+    # Of this worker its requests and both ends of this cell's channel, of the other its requests.
+    assert len(tried) == 4, tried
+"""
+
+
+def test_no_channel_of_a_worker_or_cell_can_be_opened_from_another_cell(start: StartWorker, tmp_path: Path) -> None:
+    """Requests, answers and results go over sockets, which cannot be opened a second time through ``/proc``."""
+    mark = f"reaches{os.getpid()}"
+    path = tmp_path / "reaches.py"
+    path.write_text(REACHES.replace("{mark}", mark))
+    start(variables={"TEST_MARK": mark})
+    facts = start(variables={"TEST_MARK": mark}).run(CellRequest(path, "case", "reaches"))
+    assert facts["outcome"] == "returned", facts
+
+
 HOLDS = """
 import os
 from bisect_torch import case
@@ -105,10 +145,9 @@ def test_a_cell_holds_no_descriptor_of_its_worker_or_of_others(
 
 
 APART = """
-import os, signal, sys
+import ctypes, os, signal, sys
 sys.path.insert(0, {root!r})
 from bisect_torch.redaction import conceal
-from bisect_torch.worker import system
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -116,12 +155,10 @@ if os.getuid() == 0:
 ready, done = os.pipe()
 hidden = os.fork()
 if hidden == 0:
-    system.set_open_to_others(True)  # as a program is when it starts
-    if sys.argv[1] == "orchestrator":
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as a program is when it starts
+    if sys.argv[1] == "concealed":
         conceal()
         conceal()  # a second time it is closed already
-    elif sys.argv[1] == "worker":
-        system.set_open_to_others(False)
     os.write(done, b"x")
     signal.pause()
 os.close(done)
@@ -138,21 +175,8 @@ print(*refused)
 """
 
 
-@pytest.mark.parametrize(
-    ("who", "refused"), [("orchestrator", "environ fd mem"), ("worker", "environ fd mem"), ("neither", "")]
-)
-def test_who_is_not_root_cannot_look_into_orchestrator_and_workers(who: str, refused: str) -> None:
+@pytest.mark.parametrize(("who", "refused"), [("concealed", "environ fd mem"), ("not concealed", "")])
+def test_who_is_not_root_cannot_look_into_the_orchestrator(who: str, refused: str) -> None:
     program = APART.format(root=str(REPOSITORY))
     done = subprocess.run([sys.executable, "-c", program, who], capture_output=True, text=True, timeout=60, cwd="/")
     assert (done.stdout.strip(), done.stderr) == (refused, "")
-
-
-def test_a_cell_can_be_looked_into_as_before_by_a_debugger(start: StartWorker, tmp_path: Path) -> None:
-    path = tmp_path / "cases.py"
-    path.write_text(
-        "import ctypes\nfrom bisect_torch import case\n@case\ndef is_open():\n"
-        "    assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 1\n"  # PR_GET_DUMPABLE
-    )
-    for isolation in (Isolation.FORK, Isolation.PROCESS):
-        facts = start().run(CellRequest(path, "case", "is_open", isolation=isolation))
-        assert facts["outcome"] == "returned", facts
