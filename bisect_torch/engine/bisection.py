@@ -75,6 +75,8 @@ class Bisection:
             self._interrupted = True
         finally:
             self._ahead.stop()
+            for made in self._ahead.steps:
+                self._tell(made)
         return BisectResult(
             rows=tuple(self._row(series) for series in self._memory.series),
             environments=self._memory.environments,
@@ -192,7 +194,10 @@ class Bisection:
         self._execute(probe.builds, wanted or None)
         if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
             what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
-            raise UsageError(f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}")
+            raise UsageError(
+                f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}",
+                hint="`bisect-torch run FILE --dry-run` says which instances there are",
+            )
         for name in probe.builds:
             counts: Counter[str] = Counter()
             for series in self._memory.series:
