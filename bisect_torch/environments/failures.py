@@ -107,7 +107,7 @@ def gist(text: str, *, limit: int = 400) -> str:
 
 def in_short(text: str) -> str:
     """The same in a few words: what failed, and its innermost cause, without addresses."""
-    lines = [re.sub(r":? *(?:for url \()?\bhttps?://\S+", "", line) for line in _said(text)]
+    lines = [re.sub(r":? *(?:for url \()?`?\bhttps?://[^\s`)]+[`)]*", "", line) for line in _said(text)]
     words = [line for line in lines if line]
     return ": ".join(dict.fromkeys([words[0], words[-1]])) if words else ""
 

@@ -231,7 +231,8 @@ def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: 
         made = _resolve(request, folder, Uv(options, cancel))
         text = made.read_text(encoding="utf-8")
         pins = parse_lock("\n".join(line for line in _statements(text) if not line.startswith("-")))
-        check_sources(request.build, pins, request.asked, options.store.index_cache)
+        own_index = Uv(options).own_index(request.build)
+        check_sources(request.build, own_index, pins, request.asked, options.store.index_cache)
         made.write_bytes(own_digest.filled(f"{text}# {own_digest.BLANK}\n".encode()))
         os.replace(made, target)
     finally:
@@ -259,6 +260,9 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
         if completed.returncode == 0:
             break
         error = _failed(completed, doing, uv.cancel)
+        if isinstance(error, NotInstallable) and f"no version of torch=={request.build.version}" in error.reason:
+            # It was there when builds were chosen: what fails is the index, a moment later.
+            raise InfrastructureError(f"{doing}: the index does not show it now", detail=error.detail)
         if not isinstance(error, TransientFailure) or transient == 2:
             raise error
         transient += 1
