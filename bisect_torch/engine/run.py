@@ -102,7 +102,7 @@ class Run:
         self._gone: list[Environment] = []
         self._failures: list[_Failed] = []
         self._resweep = Resweep()
-        self._rotation = Rotation(request.plan, request.environment_options)
+        self._rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
         self._expanding: set[tuple[Path, str]] = set()
