@@ -60,6 +60,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
+    from bisect_torch.report.rejudged import not_rejudged_words
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
     observations = results.observations()
@@ -74,9 +75,6 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         for each in analysis.build_series(observations, pair, tolerances)
         if each.points[1] is not None
     )
-    notes = results.problems
-    if tolerances is not None:
-        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
     found = Findings(
         builds=builds,
         environments=environments,
@@ -84,13 +82,16 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
         observations=analysis.counted(observations),
         results=results.path,
-        notes=notes,
+        notes=results.problems,
         known_releases=known_releases(),
         twins=twins,
         runs=results.runs,
         locks=results.locks,
         sources=results.sources,
     )
+    if tolerances is not None:
+        words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
+        found = dataclasses.replace(found, notes=(*found.notes, words, *not_rejudged_words(found)))
     return results.private.inside(found)
 
 
