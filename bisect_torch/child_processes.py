@@ -68,6 +68,7 @@ def run_process(
     timeout_s: float | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
+    hopeless: Callable[[], bool] = lambda: False,
 ) -> Completed:
     """Run a program to its end, in its own process group, with no stdin.
 
@@ -76,6 +77,7 @@ def run_process(
         timeout_s: Seconds after which the group is killed.
         on_stderr_line: Called with each line of stderr as it comes, from another thread.
         cancel: When set, the group is killed; the result then has the signal's return code.
+        hopeless: Asked all the time; the same happens when it says so.
 
     Raises:
         OSError: The program cannot be started.
@@ -100,7 +102,7 @@ def run_process(
     finally:
         os.close(lifeline)
     try:
-        return _to_its_end(child, timeout_s, on_stderr_line, cancel)
+        return _to_its_end(child, timeout_s, on_stderr_line, lambda: hopeless() or bool(cancel and cancel.is_set()))
     finally:
         os.close(held)
 
@@ -109,7 +111,7 @@ def _to_its_end(
     child: subprocess.Popen[str],
     timeout_s: float | None,
     on_stderr_line: Callable[[str], None] | None,
-    cancel: threading.Event | None,
+    stop: Callable[[], bool],
 ) -> Completed:
     stdout: list[str] = []
     stderr: list[str] = []
@@ -137,7 +139,7 @@ def _to_its_end(
         except subprocess.TimeoutExpired:
             waited += 0.1
         timed_out = timeout_s is not None and waited >= timeout_s
-        if timed_out or (cancel is not None and cancel.is_set()):
+        if timed_out or stop():
             kill_group(child.pid)
             child.wait()
             break

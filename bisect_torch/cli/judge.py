@@ -24,6 +24,16 @@ leaves it open, the cell is undecidable, and no end of a transition: run it with
 tolerances in its check(). Rows that no tolerance can judge are named, with the reason.
 """
 
+_EXAMPLES = """\
+examples:
+  bisect-torch judge results.parquet                       the matrix again, as run printed it
+  bisect-torch judge results.parquet --rtol 1e-3
+  bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5 --json > judged.json
+
+exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged
+next: bisect-torch report results.parquet    a bug report, a page or a picture
+"""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the ``judge`` command."""
@@ -32,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS] RESULTS",
         help="judge results again with other tolerances, without running",
         description=_DESCRIPTION,
+        epilog=_EXAMPLES,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
     parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")

@@ -21,6 +21,8 @@ examples:
   bisect-torch new report.md -o repro.py
   gh issue view 138908 -R pytorch/pytorch --json body -q .body | bisect-torch new - -o repro.py
   bisect-torch new report.md --case --block 1,3 -o cases.py
+
+next: bisect-torch run repro.py --versions 2.6.0,2.7.0    the repro on two releases
 """
 
 
@@ -150,12 +152,16 @@ def _write_new(path: Path, text: str) -> None:
                     rest = rest[file.write(rest) :]
             except OSError as problem:
                 path.unlink()  # a half would be run, or stand in the way of the next try
-                raise InfrastructureError(f"{path} cannot be written: {problem.strerror}") from None
+                raise InfrastructureError(
+                    f"{path} cannot be written: {problem.strerror}", hint="name another file with -o, or - for stdout"
+                ) from None
     except FileExistsError:
         _refuse_existing(path)
         raise
     except OSError as problem:
-        raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be written: {problem.strerror}", hint="name another file with -o, or - for stdout"
+        ) from None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.cli.options import add_environment_options
+from bisect_torch.cli.profiling import Profiling
 from bisect_torch.cli.releases import add_selection_arguments
 from bisect_torch.cli.running_options import add_pytest_argument, add_results_arguments, add_running_arguments
 from bisect_torch.cli.sharding import add_shard_arguments, empty_line
@@ -32,6 +33,7 @@ examples:
 
 Results are kept: the same line again runs only what is missing.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report, a page or a picture of what was found
 """
 
 
@@ -76,14 +78,16 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.run import Run
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=True)
+    profiling = Profiling(args.profile)
+    with profiling.step("planning"):
+        request = build_request(args, in_groups=True, partial=True)
     if args.dry_run:
         print_plan(request, as_json=args.json)
         return 0
     if not args.quiet and request.plan.missing:
         show_plan(request)
-    with open_report(quiet=args.quiet) as observe:
-        result = Run(request, observe, interruption).execute()
+    with profiling.written(request.file.private), open_report(quiet=args.quiet) as observe:
+        result = Run(request, profiling.observing(observe), interruption).execute()
     findings = findings_of(request, result)
     empty = request.shard is not None and not findings.series and not findings.interrupted
     if empty:

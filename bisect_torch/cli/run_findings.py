@@ -31,6 +31,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
+        unknown=request.unknown,
         known_releases=known_releases(),
         twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),

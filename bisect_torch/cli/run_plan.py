@@ -24,7 +24,7 @@ def plan_lines(request: RunRequest) -> list[str]:
             f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
             f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
     lines += [f"note: {note}" for note in plan.notes]
     lines += [f"hint: {hint}" for hint in plan.hints]
@@ -71,7 +71,7 @@ def _described(request: RunRequest) -> dict[str, object]:
                 "name": planned.build.name,
                 "python": planned.python,
                 "present": planned.present is not None,
-                "reason": planned.reason or None,
+                "reason": planned.impossible or None,
             }
             for planned in plan.environments
         ],

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.environments import EnvironmentPlan, Project
+    from bisect_torch.errors import InfrastructureError
     from bisect_torch.model import Build
+    from bisect_torch.releases.choosing import Unknown
     from bisect_torch.releases.selection import Selection
 
 MEMORY_SHARE = 0.9
@@ -31,6 +33,8 @@ def build_request(
     discovered: tuple[Discovered, ...] | None = None,
     scope: Callable[[tuple[Build, ...]], Scope] | None = None,
     in_groups: bool = False,
+    partial: bool = False,
+    unknown: Unknown | None = None,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -39,6 +43,8 @@ def build_request(
         discovered: What is run, instead of what the line names.
         scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
+        partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
+        unknown: Told of them, where ``partial`` does not say what becomes of them.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -68,6 +74,12 @@ def build_request(
     file = ResultsFile.open(args.output, private=private)
     minor = python_minor(options)
     projects = tuple(environments.project_at(folder) for folder in options.editable)
+    left_out: dict[str, str] = {}
+
+    def leave_out(name: str, error: InfrastructureError) -> None:
+        left_out[name] = error.message
+        _note(f"{name} is not known, and left out: {error.message}")
+
     builds = choose_builds(
         choice or selection(args),
         options.index,
@@ -77,6 +89,7 @@ def build_request(
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
         note=_note,
+        unknown=leave_out if partial else unknown,
         ask_facts=scope is None,
     )
     at_most = first = None
@@ -122,6 +135,7 @@ def build_request(
         source=source,
         shard=shard,
         edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
+        unknown=left_out,
     )
 
 
@@ -203,5 +217,7 @@ def _guard() -> str | None:
     try:
         asked = settings.from_environment()
     except ValueError as wrong:
-        raise UsageError(str(wrong)) from wrong
+        raise UsageError(
+            str(wrong), hint="unset BISECT_TORCH_GUARD, or set it to 1 or to DEVICE:LIMIT as in mps:4294967296"
+        ) from wrong
     return None if asked is None else f"{asked.device}:{asked.limit}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_pass_env_option
+from bisect_torch.cli.profiling import add_profile_option
 from bisect_torch.cli.releases import add_source_argument
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -91,6 +92,7 @@ def add_results_arguments(parser: argparse.ArgumentParser, *, kept: str, doing: 
         help=f"default %(default)s{kept}",
     )
     add_source_argument(results)
+    add_profile_option(results)
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
     results.add_argument("--dry-run", action="store_true", help=f"say what would be downloaded and {doing}, and stop")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")

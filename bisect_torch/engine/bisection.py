@@ -75,6 +75,8 @@ class Bisection:
             self._interrupted = True
         finally:
             self._ahead.stop()
+            for made in self._ahead.steps:
+                self._tell(made)
         return BisectResult(
             rows=tuple(self._row(series) for series in self._memory.series),
             environments=self._memory.environments,
@@ -83,7 +85,7 @@ class Bisection:
             known=tuple(name for name in self._question.builds if name in self._known),
             made=tuple(self._watch.made),
             ahead=tuple(self._ahead.made),
-            interrupted=self._interrupted or self._interruption.came,
+            interrupted=self._stopped,
             seconds=time.monotonic() - begin,
             builds=self._run.builds,
             finer=self._request.finer,
@@ -99,18 +101,22 @@ class Bisection:
         self._known = {point.build for series in self._memory.series for point in series.points if point is not None}
 
     def _end(self) -> None:
-        if self._afresh is not None and not (self._interrupted or self._interruption.came):
+        if self._afresh is not None and not self._stopped:
             self._afresh.end_afresh()
 
+    @property
+    def _stopped(self) -> bool:
+        return self._interrupted or self._interruption.came
+
     def _search(self) -> None:
-        while not self._interrupted:
+        while not self._stopped:
             probe = self._next_probe()
             if probe is not None:
                 self._probe(probe)
             elif not self._confirm():
                 break
         for series in self._memory.series:
-            if not self._interrupted and self._is_flaky(series):
+            if not self._stopped and self._is_flaky(series):
                 self._weigh(key_of(series))
 
     def _recall(self) -> Memory:
@@ -188,7 +194,10 @@ class Bisection:
         self._execute(probe.builds, wanted or None)
         if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
             what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
-            raise UsageError(f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}")
+            raise UsageError(
+                f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}",
+                hint="`bisect-torch run FILE --dry-run` says which instances there are",
+            )
         for name in probe.builds:
             counts: Counter[str] = Counter()
             for series in self._memory.series:
@@ -225,13 +234,22 @@ class Bisection:
         )
         result = run.execute()
         self._interrupted = self._interrupted or result.interrupted
-        self._judged.update(dict.fromkeys(name for name in builds if name not in self._known))
-        self._run = with_environments(self._run, self._watch.ready)
-        for series in result.series:
+        with self._interruption.held():
+            self._take_in(result.series, builds)
+
+    def _take_in(self, seen: Sequence[Series], builds: Sequence[str]) -> None:
+        """Note what a run of ``builds`` has told, which after Ctrl-C may be nothing, or less than was wanted."""
+        answered = set(self._watch.failed)
+        for series in seen:
             for point in series.points:
+                if point is None:
+                    continue
+                answered.add(point.build)
                 # What could not be judged is tried again by a later run, but not by this search.
-                if point is not None and not point.judgement.verdict.judged:
+                if not point.judgement.verdict.judged:
                     self._unjudged[key_of(series), point.build] = point
+        self._judged.update(dict.fromkeys(name for name in builds if name in answered and name not in self._known))
+        self._run = with_environments(self._run, self._watch.ready)
         self._memory = self._recall()
 
     # --- confirming -------------------------------------------------------------------------------------------
@@ -272,7 +290,7 @@ class Bisection:
     def _weigh(self, key: RowKey) -> None:
         spent = sum(each.seconds for each in self._weighed.values())
         weighing = Weighing(key, self._question, self._request, self._install_s(), spent_s=spent)
-        while not self._interrupted:
+        while not self._stopped:
             weighed, wish = weighing.step(self._memory, self._unjudged, self._watch.failed, self._present())
             self._weighed[key] = weighed
             if wish is None:

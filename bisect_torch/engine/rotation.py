@@ -57,7 +57,8 @@ class Rotation:
         if self._budget is not None:
             needed = {self._present[build.name].root.name for build in self._waiting[0] if build.name in self._present}
             environments.remove_passing(self._options.store, needed)
-            self._group_options = replace(self._options, store=self._options.store.with_own_cache())
+            if not environments.is_offline(self._options):  # then all is linked from the store's cache
+                self._group_options = replace(self._options, store=self._options.store.with_own_cache())
         return self._waiting.popleft()
 
     def refusal(self, build: Build) -> str | None:

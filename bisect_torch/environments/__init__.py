@@ -5,6 +5,7 @@ from bisect_torch.environments.control import capability
 from bisect_torch.environments.disk import DiskBudget
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
+from bisect_torch.environments.offline import is_offline
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
 from bisect_torch.environments.projects import Project, project_at
@@ -39,6 +40,7 @@ __all__ = [
     "ensure",
     "files_of",
     "is_installed",
+    "is_offline",
     "is_passing",
     "last_used",
     "list_environments",

@@ -35,6 +35,10 @@ from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin
 _PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 _UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
 
+LONGEST_LOCK_S = 1800.0
+"""For one resolution: some megabytes of pages, and of metadata where an index has them only inside of wheels. It takes
+seconds, and minutes where something must be built to be asked; an answer that comes byte by byte is given up here."""
+
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 
 
@@ -208,7 +212,10 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+        raise UsageError(
+            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
+            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+        ) from None
 
 
 def _is_fixed(requirement: Requirement) -> bool:
@@ -244,7 +251,7 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
     undated = set(request.undated)
     transient = 0
     while True:
-        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated))
+        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated), limit_s=LONGEST_LOCK_S)
         found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
         # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
         enough = uv.own_index(request.build) is not None and completed.returncode == 0

@@ -7,7 +7,7 @@ import platform
 import sys
 import threading
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
+from bisect_torch.environments.offline import is_offline, missing_offline
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.environments.short_disk import disk_budget
 from bisect_torch.environments.sizing import locked, sizes
@@ -45,6 +46,7 @@ class PlannedEnvironment:
         reason: Why it cannot be installed; empty when it can.
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
+        offline: Why it cannot be made while no server may be asked; empty when it can.
         trouble: What went wrong on our side while looking; :func:`ensure` tries again.
         open: Nobody has looked for its lock beyond what is there: see :func:`completed`.
     """
@@ -58,6 +60,12 @@ class PlannedEnvironment:
     lock: Path | None = None
     trouble: InfrastructureError | None = None
     open: bool = False
+    offline: str = ""
+
+    @property
+    def impossible(self) -> str:
+        """Why there is no environment and will be none, in words; empty where there is one or it can be made."""
+        return self.reason or self.offline
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ def plan_environments(
         InfrastructureError: The disk is too small, or no build at all could be locked.
         UsageError: A Python or an extra requirement cannot be used.
     """
-    options.store.sweep_leftovers()
+    unswept = _sweep(options)
     choices = pythons.choose(among or builds, options)
 
     def plan_one(build: Build) -> _Found:
@@ -165,7 +173,12 @@ def plan_environments(
         counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
-        notes=(*_notes(planned, choices), *_dependency_notes(planned, options), *_budget_notes(budget, planned)),
+        notes=(
+            *unswept,
+            *_notes(planned, choices),
+            *_dependency_notes(planned, options),
+            *_budget_notes(budget, planned),
+        ),
         budget=budget,
     )
 
@@ -188,7 +201,16 @@ def completed(
 
 
 def _is_missing(planned: PlannedEnvironment) -> bool:
-    return planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
+    return planned.present is None and not planned.impossible and planned.build.kind is not BuildKind.LOCAL
+
+
+def _sweep(options: EnvironmentOptions) -> tuple[str, ...]:
+    """Remove what killed runs have left. Where that fails, there is less room and a note, no more."""
+    try:
+        options.store.sweep_leftovers()
+    except OSError as error:
+        return (f"what earlier runs left half made could not all be removed: {error.strerror or error}",)
+    return ()
 
 
 _Found = tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]
@@ -215,6 +237,9 @@ def _plan_one(
         return PlannedEnvironment(build, None, None, reason=reason), (), None
     try:
         pythons.check_fit(build, choice.minor)
+        if not choice.installed and os.sep not in choice.request and is_offline(options):
+            offline = f"offline, and Python {choice.request} is not installed here"
+            return PlannedEnvironment(build, choice.minor, choice.request, offline=offline), (), None
         if not choice.installed and os.sep not in choice.request:
             # It is fetched when the run starts; until then only a lock that is there can be read.
             path = committed_lock(build, options)
@@ -228,18 +253,25 @@ def _plan_one(
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
     except InfrastructureError as error:
         # One build's failure never stops the others.
+        if is_offline(options):
+            return PlannedEnvironment(build, choice.minor, choice.request, offline=error.message), (), None
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
+    except OSError as error:
+        trouble = InfrastructureError(f"locking torch {build.version}: {error.strerror or error}: {error.filename}")
+        return PlannedEnvironment(build, choice.minor, choice.request, trouble=trouble), (), None
     if want is None:
         return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
-    return _look(want, choice)
+    return _look(want, choice, cancel)
 
 
-def _look(want: Wanted, choice: pythons.Choice) -> _Found:
+def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None) -> _Found:
     minor = want.interpreter.minor
     present = stamped(want)
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )
+    if present is None and is_offline(want.options):
+        planned = replace(planned, offline=missing_offline(want, cancel))
     stays = present is not None and not is_passing(want.options.store, want.name)
     return planned, () if stays else want.lock.pins, None if stays else Target(minor)
 

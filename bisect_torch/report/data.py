@@ -48,7 +48,7 @@ def as_data(findings: Findings) -> dict[str, object]:
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         decoding: null where no cell recorded greedy outputs, else see
             :func:`bisect_torch.report.decoding_data.decoding_data`.
-        unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
+        unjudged: ``verdict``, ``reason``, ``cells`` (0 for a build that is not even known), ``builds``, ``hint``.
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
             null (results judged again), a command line or null.

@@ -70,10 +70,13 @@ def drifts(findings: Findings) -> list[Drift]:
 
 def drifting(findings: Findings) -> Iterator[tuple[Series, Point, Point, str]]:
     """Series, older and newer point, and what of :data:`WHAT` differs between them, cell by cell."""
+    varying = findings.varying(_COMPARED)
     for series in findings.series:
+        if varying is not None and (series.case_file, series.instance, series.device) not in varying:
+            continue
         known = findings.combinations(series, _COMPARED)
         before: Point | None = None
-        for point in series.points:
+        for point in series.answers:
             if point is None or not point.solid or point.judgement.verdict is not Verdict.OK:
                 before = None if point is not None and point.judgement.verdict.judged else before
                 continue

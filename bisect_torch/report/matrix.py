@@ -59,10 +59,12 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
         fold: Draw identical rows of one case once, with their number. In a long matrix, rows that are ok in every
             build are counted only.
     """
+    different = {id(row.marks): row.marks for row in rows}
     labelled = label_rows(rows, fold=fold)
     left_out = 0
     if len(labelled) > LONG:
-        telling = [row for row in rows if any(mark != MARK_OK for mark in row.marks)]
+        ok = {key for key, marks in different.items() if all(mark == MARK_OK for mark in marks)}
+        telling = [row for row in rows if id(row.marks) not in ok]
         left_out = len(rows) - len(telling)
         labelled = label_rows(telling, fold=fold)
     lines: list[Line] = []
@@ -72,7 +74,7 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
         lines.extend(draw_block(labelled, builds, part, width))
     if left_out:
         lines.append(((f"and {plural(left_out, 'row')} not shown: ok in every build", "dim"),))
-    return [*lines, *legend_lines((mark for row in rows for mark in row.marks), width)]
+    return [*lines, *legend_lines((mark for marks in different.values() for mark in marks), width)]
 
 
 def blocks(labelled: Sequence[Labelled], builds: Sequence[str], width: int) -> list[range]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisect_torch.model import BuildKind, Series, Verdict
+from bisect_torch.analysis import alike
+from bisect_torch.model import BuildKind, Point, Series, Verdict
 from bisect_torch.report.decoding import decoding, decoding_lines
 from bisect_torch.report.dependencies import dependency_drifts, dependency_words
 from bisect_torch.report.drift import drift_words, drifts
@@ -35,8 +36,10 @@ _LABEL = 18
 def rows_of(findings: Findings) -> list[Row]:
     """The rows of the static matrix, in the order of the series."""
     several = len({each.device for each in findings.series}) > 1
+    marks = {id(each.answers): marks_of(each) for each, _ in alike(findings.series)}
     return [
-        Row(each.case_file, each.instance, each.device if several else "", marks_of(each)) for each in findings.series
+        Row(each.case_file, each.instance, each.device if several else "", marks[id(each.answers)])
+        for each in findings.series
     ]
 
 
@@ -113,26 +116,29 @@ def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterabl
 
 def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     """How many rows were ok wherever they were judged, so that silence about them is no doubt."""
-    good = 0
-    for series in findings.series:
-        judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
-        good += bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+    different = alike(findings.series)
+    good = sum(number for series, number in different if _ok_throughout(series))
     if good:
         what = "instance is" if good == 1 else "instances are"
         yield f"{good:,} {what} ok in every build that was judged."
-    compared = any(
-        sum(point is not None and point.judgement.verdict.judged for point in each.points) > 1
-        for each in findings.series
-    )
-    changed = any(sentence.kind != "always" for sentence in found) or any(map(_differs, findings.series))
+    compared = any(len(_judged(series)) > 1 for series, _ in different)
+    changed = any(sentence.kind != "always" for sentence in found) or any(_differs(series) for series, _ in different)
     if compared and not changed and not findings.interrupted:
         yield "No verdict changed between these builds."
 
 
+def _judged(series: Series) -> list[Point]:
+    return [point for point in series.answers if point is not None and point.judgement.verdict.judged]
+
+
+def _ok_throughout(series: Series) -> bool:
+    judged = _judged(series)
+    return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+
+
 def _differs(series: Series) -> bool:
     """Whether judged builds gave different answers, be they the ends of a transition or not."""
-    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
-    return len({point.judgement.signature for point in judged}) > 1
+    return len({point.judgement.signature for point in _judged(series)}) > 1
 
 
 def _environments(findings: Findings) -> Iterable[str]:
@@ -170,7 +176,7 @@ def count_words(findings: Findings) -> list[str]:
 
 
 def _counts(findings: Findings, width: int) -> Iterable[Line]:
-    cells = sum(len(each.points) for each in findings.series)
+    cells = sum(len(each.builds) for each in findings.series)
     took = f" in {seconds_words(findings.seconds)}" if findings.seconds is not None else ""
     text = f"{plural(cells, 'cell')}{took}: {', '.join(count_words(findings)) or 'none'}"
     return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
@@ -178,8 +184,13 @@ def _counts(findings: Findings, width: int) -> Iterable[Line]:
 
 def _measured(findings: Findings) -> bool:
     """Whether something is wrong by a number that other tolerances could judge otherwise."""
-    points = (point for each in findings.series for point in each.points if point is not None)
-    return any(point.judgement.verdict is Verdict.WRONG and point.rel_error is not None for point in points)
+    for each in findings.series:
+        for place, point in enumerate(each.answers):
+            if point is not None and point.judgement.verdict is Verdict.WRONG:
+                whole = each.points[place]
+                if whole is not None and whole.rel_error is not None:
+                    return True
+    return False
 
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:

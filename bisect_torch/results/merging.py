@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bisect_torch import analysis
 from bisect_torch.model import Observation, Outcome
-from bisect_torch.results.parquet import Metadata
+from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.recorded import Identity, identity
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import glob
 import json
-import operator
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,9 +17,9 @@ import pyarrow.parquet as pq
 from bisect_torch import own_digest
 from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.model import Observation, Outcome
-from bisect_torch.redaction import Private
 from bisect_torch.results import checks
+from bisect_torch.results.foreign import what_it_is
+from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.rows import Rows, as_array
 from bisect_torch.results.schema import (
     COLUMNS,
@@ -33,6 +31,7 @@ from bisect_torch.results.schema import (
     arrow_type,
     held_type,
 )
+from bisect_torch.results.values import column_of
 
 _PREFIX = "bisect_torch."
 _VERSION = _PREFIX + "schema_version"
@@ -42,37 +41,6 @@ _LOCKS = _PREFIX + "locks"
 _SOURCES = _PREFIX + "sources"
 _REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """What a results file carries beside its rows.
-
-    Args:
-        runs: Manifest of every run that contributed, oldest first; each has a ``run_id``, and the facts on its host.
-        locks: Lock hash to the lock's text.
-        sources: SHA-256 to text of the case files that ran and of the neighbours that they imported.
-    """
-
-    runs: tuple[Mapping[str, object], ...] = ()
-    locks: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-
-    def redacted(self, private: Private) -> Metadata:
-        """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
-        return Metadata(
-            runs=tuple(private.manifest(run) for run in self.runs),
-            locks={digest: private.redact(text) for digest, text in self.locks.items()},
-            sources={digest: private.redact(text) for digest, text in self.sources.items()},
-        )
-
-    def with_more(self, other: Metadata) -> Metadata:
-        """What this and a later one say together; of a run, the last manifest counts."""
-        return Metadata(
-            runs=merge_runs(self.runs, other.runs),
-            locks={**self.locks, **other.locks},
-            sources={**self.sources, **other.sources},
-        )
 
 
 def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
@@ -85,7 +53,10 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InfrastructureError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint="give yourself the right to read it, or name another results file",
+        ) from error
     try:
         known = pq.read_metadata(pa.BufferReader(content))
         if own_digest.fits(content, _carried_digest(known.metadata or {})) is False:
@@ -103,14 +74,17 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
-                raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
+                raise UsageError(
+                    f"{path} is not a results file of bisect-torch: no column {missing[0]!r}",
+                    hint="name another results file",
+                )
             empty = _empty(file)
             table = checks.typed(path, file.read(columns=[name for name in STORED if name in present - empty]))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
-        raise UsageError(
-            f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
-        ) from error
+        what, hint = what_it_is(path, content)
+        said = f", {what}" if what else f", or a damaged one: {first_line}"
+        raise UsageError(f"{path} is not a Parquet file{said}", hint=hint) from error
     return table, metadata, _REDACTED.encode() in raw
 
 
@@ -143,14 +117,24 @@ def _empty(file: pq.ParquetFile) -> set[str]:
     return found
 
 
+def _made_by(raw: Mapping[bytes, bytes]) -> str:
+    """Data frames leave their mark in the metadata, and drop what they do not know."""
+    maker = next((name for name in ("pandas", "geo", "huggingface") if name.encode() in raw), "")
+    return f": {maker} has written it" if maker else ""
+
+
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     version = raw.get(_VERSION.encode())
     if version is None:
         raise UsageError(
-            f"{path} is a Parquet file, but no results file of bisect-torch", hint="name another results file"
+            f"{path} is a Parquet file, but no results file of bisect-torch{_made_by(raw)}",
+            hint="name another results file: one that `bisect-torch run` has written, with its metadata",
         )
     if not version.isdigit():
-        raise UsageError(f"{path} has a schema version that is no number: {version[:20]!r}")
+        raise UsageError(
+            f"{path} has a schema version that is no number: {version[:20]!r}",
+            hint="the file is damaged: name another results file",
+        )
     if int(version) > SCHEMA_VERSION:
         tool = raw.get(_TOOL.encode(), b"?").decode(errors="replace")
         raise UsageError(
@@ -172,28 +156,6 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
-def in_columns(observations: Sequence[Observation]) -> pa.Table:
-    """The stored columns of observations, texts as numbers into the few that are different; none that is empty."""
-    texts = zip(*map(_STORED_FIELDS, observations), strict=True)
-    columns = {
-        name: _array(list(values), name)
-        for name, values in zip(STORED, texts, strict=True)
-        if name in REQUIRED or values.count(DEFAULTS[name]) < len(values)
-    }
-    return pa.table(columns)
-
-
-_STORED_FIELDS = operator.attrgetter(*STORED)
-
-
-def _array(values: list[Any], name: str) -> pa.Array:
-    try:
-        return pa.array(values, type=held_type(name))
-    except UnicodeEncodeError:  # a lone surrogate, from output that is no UTF-8
-        sound = [value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
-        return pa.array(sound, type=held_type(name))
-
-
 def complete(rows: Rows) -> pa.Table:
     """All columns of a file, the derived ones under the criteria that were in force."""
     derived = _derived(rows)
@@ -211,7 +173,7 @@ def _derived(rows: Rows) -> Mapping[str, pa.Array]:
         "wrong_fraction": [each.wrong_fraction for each in rows.take(fractions.first)],
     }
     return {
-        name: _array(each, name).take(as_array(fractions.of if name == "wrong_fraction" else of))
+        name: column_of(name, each).take(as_array(fractions.of if name == "wrong_fraction" else of))
         for name, each in values.items()
     }
 
@@ -306,31 +268,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def known_fields(values: Mapping[str, object]) -> Observation:
-    """An observation from a journal's record; fields that this version does not know are left out.
-
-    Raises:
-        ValueError: A field holds what it cannot.
-        TypeError, KeyError: A field is missing.
-    """
-    known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
-    for name, value in known.items():
-        if not checks.holds(name, value):
-            raise ValueError(f"{name} is {value!r:.40}")
-    Outcome(known["outcome"])
-    return Observation(**known)
-
-
-def merge_runs(
-    first: Iterable[Mapping[str, object]], then: Iterable[Mapping[str, object]]
-) -> tuple[Mapping[str, object], ...]:
-    """Manifests by run, oldest run first. The last one of a run counts, but none that says that it ended gives way to
-    one that does not: files may be merged in any order."""
-    by_run: dict[object, Mapping[str, object]] = {}
-    for manifest in (*first, *then):
-        known = by_run.get(manifest.get("run_id"))
-        if known is None or manifest.get("ended_at") is not None or known.get("ended_at") is None:
-            by_run[manifest.get("run_id")] = manifest
-    return tuple(sorted(by_run.values(), key=lambda manifest: str(manifest.get("started_at") or "")))

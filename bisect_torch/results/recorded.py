@@ -6,20 +6,21 @@ import itertools
 import threading
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from bisect_torch.model import Observation
 from bisect_torch.results.rows import Rows, observations_of
 from bisect_torch.results.schema import REQUIRED, held_type
+from bisect_torch.results.values import KEY, Values, columns_of, observation_of, values_of
 
 Identity = tuple[str, int, str]
 """Key, repeat and run: two records with the same are the same observation."""
 
 IDENTITY = ("key", "repeat", "run_id")
 _PENDING = 4096
-"""Observations that are held as they are before they become columns; each takes some 5 kB."""
+"""Observations that are held as they are before they become columns; each takes some 3 kB."""
 _TABLES = 64
 """Small tables that are held before they become one, in which each text stands once."""
 _BLOCK = 512
@@ -36,14 +37,12 @@ class Recorded:
 
     Args:
         table: What a file holds; None where there is none.
-        in_columns: Makes columns of observations.
     """
 
-    def __init__(self, table: pa.Table | None, in_columns: Callable[[Sequence[Observation]], pa.Table]) -> None:
-        self._in_columns = in_columns
+    def __init__(self, table: pa.Table | None) -> None:
         self._tables = [] if table is None else [table]
         self._stored = self._joined = len(self._tables)
-        self._pending: list[Observation] = []
+        self._pending: list[Values] = []
         self._number = 0 if table is None else table.num_rows
         self._guard = threading.Lock()
         self._rows: Rows | None = None
@@ -53,11 +52,15 @@ class Recorded:
 
     def add(self, observation: Observation) -> None:
         """Safe from several threads."""
+        self.add_values(values_of(observation))
+
+    def add_values(self, values: Values) -> None:
+        """As :meth:`add`, of an observation that is its values already."""
         with self._guard:
             self._rows = None
-            self._pending.append(observation)
+            self._pending.append(values)
             if self._places is not None:
-                self._places[observation.key].append(self._number)
+                self._places[values[KEY]].append(self._number)
             self._number += 1
             if len(self._pending) >= _PENDING:
                 self._settle()
@@ -74,15 +77,15 @@ class Recorded:
             self._settle()
             return self._tables[self._stored :]
 
-    def extend(self, tables: Sequence[pa.Table]) -> None:
+    def extend(self, tables: Iterable[pa.Table]) -> None:
         """Add records that are columns already."""
         with self._guard:
             self._settle()
             self._rows = self._places = None
-            self._tables += tables
-            self._joined = len(self._tables)
-            self._starts, self._blocks = [], {}
-            self._number += sum(table.num_rows for table in tables)
+            for table in tables:
+                self._tables.append(table)
+                self._number += table.num_rows
+                self._join()
 
     def rows(self) -> Rows:
         """Every observation once."""
@@ -106,8 +109,11 @@ class Recorded:
 
     def _settle(self) -> None:
         if self._pending:
-            self._tables.append(self._in_columns(self._pending))
+            self._tables.append(columns_of(self._pending))
             self._pending = []
+        self._join()
+
+    def _join(self) -> None:
         if len(self._tables) - self._joined >= _TABLES:
             self._tables[self._joined :] = [_together(self._tables[self._joined :])]
             self._joined = len(self._tables)
@@ -115,7 +121,7 @@ class Recorded:
 
     def _at(self, place: int) -> Observation:
         if place >= self._number - len(self._pending):
-            return self._pending[place - self._number]
+            return observation_of(self._pending[place - self._number])
         if len(self._starts) < len(self._tables):
             self._starts = list(itertools.accumulate((table.num_rows for table in self._tables[:-1]), initial=0))
         table = bisect_right(self._starts, place) - 1

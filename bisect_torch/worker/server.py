@@ -323,7 +323,7 @@ def _limits(request: Dict[str, Any]) -> Limits:
 def _become_interpreter(ends: CellEnds) -> None:
     """Start the interpreter again for one cell."""
     main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-    words = [sys.executable, "-I", "-X", "faulthandler", "-u", main, "cell"]
+    words = [sys.executable, "-I", "-B", "-X", "faulthandler", "-u", main, "cell"]
     words += [str(ends.channel), str(ends.lifeline), ends.folder]
     variables = dict(os.environ, **launch.cell_variables(ends.folder))
     preload.compile_in_this_process(variables)

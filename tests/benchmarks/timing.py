@@ -10,6 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+RELEASES = (
+    *("2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1", "2.8.0", "2.9.0"),
+    *("2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0"),
+)
+"""The releases of the whole matrix."""
+
 TOOL = [sys.executable, "-m", "bisect_torch"]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.results import ResultsFile, journal
+from bisect_torch.results.values import KEY, REPEAT
 from bisect_torch.worker import system
 from tests.engine.disturbed import eventually
 from tests.support.tally import Tally
@@ -98,7 +99,7 @@ class Real:
         except FileNotFoundError:
             return set()
         records = [record["observation"] for record in journal.decode(data).records if "observation" in record]
-        return {(each["key"], each.get("repeat", 0)) for each in records}  # type: ignore[index,attr-defined]
+        return {(values[KEY], values[REPEAT]) for values in records}  # type: ignore[index]
 
     def kept(self) -> set[tuple[str, int]]:
         if not any((self.folder / name).exists() for name in (RESULTS, f"{RESULTS}.journal")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from bisect_torch.analysis import alike
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Verdict
 from bisect_torch.report.dependencies import dependency_drifts
@@ -34,16 +35,16 @@ def nothing_found(findings: Findings) -> str | None:
     """Why there is nothing to report, in one line; None where there is something."""
     if findings.causes:
         return None
-    judged = [
-        point
-        for each in findings.series
-        for point in each.points
+    judged = {
+        point.build
+        for each, _ in alike(findings.series)
+        for point in each.answers
         if point is not None and point.judgement.verdict.judged
-    ]
+    }
     left = listed([str(each) for each in unjudged(findings)], most=3)
     if not judged:
         return f"nothing could be judged ({left})" if left else "there are no results for it"
-    builds = [name for name in findings.build_names if any(point.build == name for point in judged)]
+    builds = [name for name in findings.build_names if name in judged]
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
     text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
     text += f"; not judged: {left}" if left else ""
