@@ -15,7 +15,7 @@ from typing import NamedTuple, overload
 from bisect_torch.analysis.cells import Answer, Cell, answer_of, current, point_of
 from bisect_torch.analysis.columns import CELL, GENERATION, ROW, Columns, judged
 from bisect_torch.analysis.judge import Tolerances
-from bisect_torch.model import Judgement, Point, Series
+from bisect_torch.model import Judgement, Observation, Point, Series
 
 Row = tuple[str, str, str]
 
@@ -47,6 +47,15 @@ class ColumnRows(Mapping[Row, "ColumnCells"]):
 
     def __getitem__(self, row: Row) -> ColumnCells:
         return ColumnCells(self, self.columns.by_build(self._by_row.of(row)))
+
+    def lean(self, row: Row, names: Sequence[str]) -> Mapping[str, Cell]:
+        """As the cells of a row, with observations of which nothing but these fields may be looked at."""
+        places = self.columns.by_build(self._by_row.of(row))
+        return self.made(places, iter(self.columns.only([at for of in places.values() for at in of], names)))
+
+    def made(self, places: Mapping[str, Sequence[int]], made: Iterator[Observation]) -> dict[str, Cell]:
+        """Cells of observations that stand at these places, in the same order."""
+        return {build: Cell(tuple((next(made), self.judgement(at)) for at in of)) for build, of in places.items()}
 
     def series(self, builds: Sequence[str]) -> list[Series]:
         """One of every row, over these builds."""
@@ -243,9 +252,14 @@ class ColumnCells(Mapping[str, Cell]):
         return build in self._places
 
     def __getitem__(self, build: str) -> Cell:
-        places = self._places[build]
-        made = self._rows.columns.take(places)
-        return Cell(tuple((each, self._rows.judgement(at)) for each, at in zip(made, places, strict=True)))
+        return self._cells[build]
+
+    @cached_property
+    def _cells(self) -> dict[str, Cell]:
+        """All of them: to make their observations together takes little more than to make one."""
+        return self._rows.made(
+            self._places, iter(self._rows.columns.take([at for of in self._places.values() for at in of]))
+        )
 
     def point(self, build: str) -> Point | None:
         """The point of a cell; None where it was not run."""
