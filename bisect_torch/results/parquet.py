@@ -75,7 +75,8 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
             missing = sorted(REQUIRED - present)
             if missing:
                 raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            names = [name for name in STORED if name in present - _empty(file)]
+            holding = present - _empty(file)
+            names = [name for name in STORED if name in holding]
             table = _stored(path, content, names, shared) if own else checks.typed(path, file.read(columns=names))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
@@ -237,7 +238,7 @@ def write_whole(path: Path, blocks: Iterable[Rows], metadata: Metadata, tool_ver
             Path(temporary).unlink(missing_ok=True)
 
 
-_ENCODING: Mapping[str, Any] = {
+ENCODING: Mapping[str, Any] = {
     "compression": "zstd",
     "write_page_checksum": True,
     "use_dictionary": [column.name for column in COLUMNS if column.name not in SELDOM_ALIKE],
@@ -247,7 +248,7 @@ _ENCODING: Mapping[str, Any] = {
 
 def write_table(tables: Iterable[pa.Table], file: BinaryIO, beside: Mapping[str, str]) -> None:
     """Write groups of rows and metadata as Parquet."""
-    with pq.ParquetWriter(file, _HELD, **_ENCODING) as writer:
+    with pq.ParquetWriter(file, _HELD, **ENCODING) as writer:
         for table in tables:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         writer.add_key_value_metadata(beside)

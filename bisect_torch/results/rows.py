@@ -93,6 +93,8 @@ class Rows(Columns):
         return Rows(self.held, places if inside is None else array("q", (inside[place] for place in places)))
 
     def only(self, places: Sequence[int], names: Sequence[str]) -> Iterator[Observation]:
+        if len(places) <= _FEW:
+            return _made(names, {}, (tuple([self.field(place, name) for name in names]) for place in places))
         chosen = self.take(places)
         return _made(names, {}, zip(*map(chosen.listed, names), strict=True))
 
