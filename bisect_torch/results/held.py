@@ -51,14 +51,30 @@ class Held:
                 else [pa.nulls(source.num_rows, held_type(name))]
             )
         ]
-        joined = pa.chunked_array(chunks, held_type(name))
+        joined = pa.chunked_array(map(_as_held, chunks), held_type(name))
         if len(chunks) > 1:
             joined = joined.unify_dictionaries()
         return joined.combine_chunks()
 
     def table(self) -> pa.Table:
-        """All columns together."""
-        return pa.table({name: self.column(name) for name in self.names})
+        """All columns together, in as little memory as they need."""
+        return pa.table({name: _narrow(self._joined(name)) for name in self.names})
+
+
+def _narrow(column: pa.Array) -> pa.Array:
+    """With numbers as short as the dictionary allows: the names of 50 builds fit one byte."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    for kind, most in ((pa.int8(), 2**7), (pa.int16(), 2**15)):
+        if len(column.dictionary) <= most:
+            return pa.DictionaryArray.from_arrays(column.indices.cast(kind), column.dictionary)
+    return column
+
+
+def _as_held(column: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(column.type) or column.type.index_type == pa.int32():
+        return column
+    return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)
 
 
 class Stored:

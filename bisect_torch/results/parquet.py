@@ -219,10 +219,8 @@ def write_whole(path: Path, blocks: Iterable[Rows], metadata: Metadata, tool_ver
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "w+b") as file:
             write_table(map(complete, blocks), file, beside)
-            file.seek(0)
-            content = file.read()
-            file.seek(0)
-            file.write(own_digest.filled(content))
+            file.flush()
+            own_digest.fill(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(path))
