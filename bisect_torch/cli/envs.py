@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bisect_torch.model import BuildProgress, Environment
 
 
+_NAME_COLUMNS = 24
+
 _EXAMPLES = """\
 examples:
   bisect-torch envs build --from 2.9.0 --python 3.12     make them before a run
@@ -256,8 +258,12 @@ def list_(args: argparse.Namespace) -> int:
         print(json.dumps([_row(environment) for environment in found], indent=2))
         return 0
     for environment in found:
+        name = environment.build.name
+        if len(name) > _NAME_COLUMNS:  # a hybrid is called by all its packages: a line of its own
+            print(name)
+            name = ""
         print(
-            f"{environment.build.name:<24} {environment.torch_version:<28} Python {environment.python_version:<9} "
+            f"{name:<{_NAME_COLUMNS}} {environment.torch_version:<28} Python {environment.python_version:<9} "
             f"{environment.backend:<8} {environment.root}"
         )
     return 0

@@ -21,7 +21,7 @@ Judge results again, without running. With --rtol or --atol an element is right 
 instead of by the criterion that was in force when the cell ran; one alone leaves the other
 at 0. What a case asserted itself does not change. Where the stored histogram of errors
 leaves it open, the cell is undecidable, and no end of a transition: run it with these
-tolerances in its check().
+tolerances in its check(). Rows that no tolerance can judge are named, with the reason.
 """
 
 _EXAMPLES = """\
@@ -71,6 +71,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
+    from bisect_torch.report.rejudged import not_rejudged_words
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
     observations = results.observations()
@@ -85,9 +86,6 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         for each in analysis.build_series(observations, pair, tolerances)
         if each.points[1] is not None
     )
-    notes = results.problems
-    if tolerances is not None:
-        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
     found = Findings(
         builds=builds,
         environments=environments,
@@ -95,13 +93,16 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
         observations=analysis.counted(observations),
         results=results.path,
-        notes=notes,
+        notes=results.problems,
         known_releases=known_releases(),
         twins=twins,
         runs=results.runs,
         locks=results.locks,
         sources=results.sources,
     )
+    if tolerances is not None:
+        words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
+        found = dataclasses.replace(found, notes=(*found.notes, words, *not_rejudged_words(found)))
     return results.private.inside(found)
 
 

@@ -79,6 +79,27 @@ def is_case(node: ast.stmt, names: frozenset[str]) -> bool:
     return isinstance(called, ast.Name) and called.id in names
 
 
+def returned_values(function: ast.FunctionDef) -> list[ast.expr]:
+    """The values that it returns itself, not those of functions inside it."""
+    found: list[ast.expr] = []
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            found.append(node.value)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def imported_roots(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """First parts of the names of what is imported; ``.`` for a relative import."""
+    if isinstance(node, ast.ImportFrom):
+        yield "." if node.level else (node.module or "").partition(".")[0]
+    else:
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+
+
 def looks_names_up(tree: ast.Module) -> bool:
     return any(
         (isinstance(node, ast.Name) and node.id in _UNKNOWABLE)

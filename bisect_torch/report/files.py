@@ -6,6 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import PurePath
 
+COMMANDS = "."
+"""What stands for a file where a command ran: its working directory."""
+
 
 def short_names(files: Iterable[str]) -> dict[str, str]:
     """Path to its name, with as many of the folders above it as no other of these paths shares."""

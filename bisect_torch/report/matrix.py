@@ -99,8 +99,13 @@ def draw_block(labelled: Sequence[Labelled], builds: Sequence[str], part: range,
             lines.append(((fit(row.label, min(width, width_of(row.label))), "bold"),))
             continue
         lines.append((fit_label(row.label, label), *_cells([row.marks[place] for place in part], top.width)))
-    lines.extend(((text, "dim"),) for text in top.key)
-    return lines
+    return lines + key_lines(top.key, width)
+
+
+def key_lines(key: Iterable[str], width: int) -> list[Line]:
+    """What the tags among the heads stand for. A hybrid is called by all its packages: broken after a comma."""
+    texts = (wrap(text.replace(",", ", ").split(" "), width, indent="   ") for text in key)
+    return [((line, "dim"),) for lines in texts for line in lines]
 
 
 def fit_label(label: str, width: int) -> tuple[str, str]:

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bisect_torch.model import Scalar
-from bisect_torch.report.excerpt import is_case, looks_names_up, names_of_case, share_lines
+from bisect_torch.report.excerpt import (
+    imported_roots,
+    is_case,
+    looks_names_up,
+    names_of_case,
+    returned_values,
+    share_lines,
+)
 
 _INSTALLED = frozenset({"torch", "numpy"})
 """What stands beside the standard library in every environment."""
@@ -89,14 +96,14 @@ def _is_plain(tree: ast.Module, function: ast.FunctionDef) -> bool:
     """Whether it needs nothing but torch, numpy and the standard library, and cannot tell that it is no case file."""
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     ours = [node for node in imports if _of_bisect_torch(node)]
-    others = {root for node in imports if node not in ours for root in _roots(node)}
+    others = {root for node in imports if node not in ours for root in imported_roots(node)}
     bound = {alias.asname or alias.name.partition(".")[0] for node in ours for alias in node.names}
     decorator = {id(each) for each in ast.walk(function.decorator_list[0])}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in decorator}
     return (
         all(node in tree.body for node in ours)
         and not used & (bound | _OF_THE_PROCESS)
-        and all(set(_roots(node)) == {"bisect_torch"} for node in ours)
+        and all(set(imported_roots(node)) == {"bisect_torch"} for node in ours)
         and others <= _INSTALLED | (sys.stdlib_module_names - _PROCESSES)
         and not any("multiprocessing" in name for node in imports for name in _modules(node))
         and _is_bound(tree, "torch")
@@ -108,15 +115,7 @@ def _is_plain(tree: ast.Module, function: ast.FunctionDef) -> bool:
 
 
 def _of_bisect_torch(node: ast.Import | ast.ImportFrom) -> bool:
-    return "bisect_torch" in set(_roots(node))
-
-
-def _roots(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """First parts of what is imported; of a relative import, something that is installed nowhere."""
-    if isinstance(node, ast.ImportFrom):
-        yield "." if node.level else (node.module or "").partition(".")[0]
-    else:
-        yield from (alias.name.partition(".")[0] for alias in node.names)
+    return "bisect_torch" in set(imported_roots(node))
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
@@ -148,25 +147,12 @@ def _can_be_written(value: Scalar) -> bool:
     return not (isinstance(value, float) and not math.isfinite(value)) and not (isinstance(value, str) and "<" in value)
 
 
-def _returns(function: ast.FunctionDef) -> list[ast.expr]:
-    """The values that it returns itself, not those of functions inside it."""
-    found: list[ast.expr] = []
-    waiting: list[ast.AST] = list(function.body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Return) and node.value is not None:
-            found.append(node.value)
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
-    return found
-
-
 def _returns_nothing_but_booleans(tree: ast.Module, function: ast.FunctionDef) -> bool:
     """Whether what it returns is Python's own True, False or None, for which ``is not False`` means what it says."""
     rebound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     rebound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     rebound |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    return not rebound & (_BOOLEAN | {"torch"}) and all(map(_is_boolean, _returns(function)))
+    return not rebound & (_BOOLEAN | {"torch"}) and all(map(_is_boolean, returned_values(function)))
 
 
 def _is_boolean(value: ast.expr) -> bool:
@@ -215,7 +201,10 @@ def _seeds(tree: ast.Module, seed: int | None) -> Iterator[str]:
     if seed is None:
         return
     imported = {
-        root for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for root in _roots(node)
+        root
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for root in imported_roots(node)
     }
     yield from (f"import {name}" for name in ("random", "numpy") if name in imported and not _is_bound(tree, name))
     if "random" in imported:
@@ -229,7 +218,7 @@ def _run(function: ast.FunctionDef, call: Call, arguments: Mapping[str, Scalar])
     words = f"{call.case}({_arguments(arguments)})"
     if call.returned_false:
         yield f'assert {words} is not False, "it returned False"'
-    elif _returns(function):
+    elif returned_values(function):
         yield f"print({words})"
     else:
         yield words

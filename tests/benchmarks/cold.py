@@ -80,7 +80,7 @@ class Sides:
         variables = {
             **{key: value for key, value in os.environ.items() if key != "BISECT_TORCH_STORE"},
             "UV_CACHE_DIR": os.fspath(there / "uv-cache"),
-            "PIP_CACHE_DIR": os.fspath(there / "pip-cache"),
+            "PIP_NO_CACHE_DIR": "1",  # it would be empty, and filling it takes time and disk
             # uv gives it to the peers; without it nox would not find uv.
             "PATH": os.pathsep.join([os.environ["PATH"], str(Path(find_uv_bin()).parent)]),
         }

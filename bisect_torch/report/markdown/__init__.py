@@ -16,6 +16,7 @@ from bisect_torch.report.markdown.section import described, environments
 from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
 from bisect_torch.report.markdown.syntax import prose
 from bisect_torch.report.text import clean, listed, plural
+from bisect_torch.report.unchecked import unchecked
 from bisect_torch.report.unjudged import unjudged
 
 __all__ = ["markdown", "nothing_found"]
@@ -47,6 +48,9 @@ def nothing_found(findings: Findings) -> str | None:
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
     text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
     text += f"; not judged: {left}" if left else ""
+    ran = unchecked(findings)
+    which = "it" if len(findings.series) == 1 else f"{len(ran)} of them"
+    text += f"; nothing was checked in {which}" if ran else ""
     return text + ("; only newer dependencies change something" if dependency_drifts(findings) else "")
 
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import BuildKind, Observation, Transition
+from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import bisect_command
 from bisect_torch.report.markdown.ends import End
@@ -120,7 +121,7 @@ def _install(end: End, findings: Findings, extras: Sequence[str]) -> str:
 
 def is_command(seen: Observation) -> bool:
     """Whether it ran what stood after ``--``."""
-    return seen.case_file == "."
+    return seen.case_file == COMMANDS
 
 
 def file_of(seen: Observation) -> str:
