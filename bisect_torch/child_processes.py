@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bisect_torch.redaction import without_secrets
+
 _DIE_WITH_PARENT = (
     "import ctypes,fcntl,os,signal,sys;"
     "ctypes.CDLL(None).prctl(1,signal.SIGKILL,0,0,0);"
@@ -73,7 +75,7 @@ def run_process(
     """Run a program to its end, in its own process group, with no stdin.
 
     Args:
-        env: The whole environment of the child; the parent's when None.
+        env: The whole environment of the child; the parent's without its secrets when None.
         timeout_s: Seconds after which the group is killed.
         on_stderr_line: Called with each line of stderr as it comes, from another thread.
         cancel: When set, the group is killed; the result then has the signal's return code.
@@ -86,7 +88,7 @@ def run_process(
     try:
         child = subprocess.Popen(
             with_parent(argv, lifeline=lifeline),
-            env=None if env is None else dict(env),
+            env=without_secrets(os.environ) if env is None else dict(env),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

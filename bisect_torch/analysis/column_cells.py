@@ -10,21 +10,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import overload
 
 from bisect_torch.analysis.cells import Answer, Cell, answer_of, current, point_of
 from bisect_torch.analysis.columns import CELL, GENERATION, ROW, Columns, judged
 from bisect_torch.analysis.judge import Tolerances
-from bisect_torch.model import Judgement, Point, Series
+from bisect_torch.model import Judgement, Observation, Point, Series
 
 Row = tuple[str, str, str]
 
 
-class _Measured(NamedTuple):
-    worker: str | None
-    elapsed_s: float | None
-    rel_error: float | None
-    digest: str | None
+_MEASURED = ("worker", "elapsed_s", "rel_error", "digest")
+"""What enters a point as a number."""
 
 
 class ColumnRows(Mapping[Row, "ColumnCells"]):
@@ -47,6 +44,15 @@ class ColumnRows(Mapping[Row, "ColumnCells"]):
 
     def __getitem__(self, row: Row) -> ColumnCells:
         return ColumnCells(self, self.columns.by_build(self._by_row.of(row)))
+
+    def lean(self, row: Row, names: Sequence[str]) -> Mapping[str, Cell]:
+        """As the cells of a row, with observations of which nothing but these fields may be looked at."""
+        places = self.columns.by_build(self._by_row.of(row))
+        return self.made(places, iter(self.columns.only([at for of in places.values() for at in of], names)))
+
+    def made(self, places: Mapping[str, Sequence[int]], made: Iterator[Observation]) -> dict[str, Cell]:
+        """Cells of observations that stand at these places, in the same order."""
+        return {build: Cell(tuple((next(made), self.judgement(at)) for at in of)) for build, of in places.items()}
 
     def series(self, builds: Sequence[str]) -> list[Series]:
         """One of every row, over these builds."""
@@ -101,7 +107,7 @@ class ColumnRows(Mapping[Row, "ColumnCells"]):
 
     def _number_of_several(self, places: Sequence[int]) -> int:
         """The same for the observations of one cell: below -1."""
-        answer = self._answer(places)
+        answer = self.answer(places)
         processes = len({self.columns.field(at, "worker") for at in self._judged_of(places)})
         alike = id(answer), processes  # answers live as long as these rows
         if alike not in self._several:
@@ -126,7 +132,8 @@ class ColumnRows(Mapping[Row, "ColumnCells"]):
             )
         return known
 
-    def _answer(self, places: Sequence[int]) -> Answer:
+    def answer(self, places: Sequence[int]) -> Answer:
+        """What the observations of one cell mean together."""
         codes, judgements = self._judged
         isolation, isolations = self._isolation
         together = tuple([(isolation[at], codes[at]) for at in places])
@@ -146,12 +153,7 @@ class ColumnRows(Mapping[Row, "ColumnCells"]):
 
     def point(self, build: str, places: Sequence[int]) -> Point:
         """The point of a cell whose repeats stand there."""
-        field = self.columns.field
-        measured = [
-            _Measured(*[field(at, name) for name in _Measured._fields])  # type: ignore[arg-type]
-            for at in self._judged_of(places)
-        ]
-        return point_of(build, self._answer(places), measured)
+        return point_of(build, self.answer(places), list(self.columns.only(self._judged_of(places), _MEASURED)))
 
 
 def counting(columns: Columns) -> Columns:
@@ -214,6 +216,18 @@ class ColumnPoints(Sequence[Point | None]):
             build, self._rows.columns.cells_of(self._row)[build] if several else [self._places[place]]
         )
 
+    def __iter__(self) -> Iterator[Point | None]:
+        """All of them, for which what was measured is gathered at once."""
+        measured = iter(self._rows.columns.only([at for at in self._places if at >= 0], _MEASURED))
+        for place, (build, answer) in enumerate(zip(self._builds, self._answers, strict=True)):
+            each = next(measured) if self._places[place] >= 0 else None
+            if each is None or answer is None or not answer.processes:
+                yield answer
+            elif self._numbers[place] < -1:
+                yield self[place]
+            else:
+                yield point_of(build, self._rows.answer([self._places[place]]), [each])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
@@ -243,9 +257,14 @@ class ColumnCells(Mapping[str, Cell]):
         return build in self._places
 
     def __getitem__(self, build: str) -> Cell:
-        places = self._places[build]
-        made = self._rows.columns.take(places)
-        return Cell(tuple((each, self._rows.judgement(at)) for each, at in zip(made, places, strict=True)))
+        return self._cells[build]
+
+    @cached_property
+    def _cells(self) -> dict[str, Cell]:
+        """All of them: to make their observations together takes little more than to make one."""
+        return self._rows.made(
+            self._places, iter(self._rows.columns.take([at for of in self._places.values() for at in of]))
+        )
 
     def point(self, build: str) -> Point | None:
         """The point of a cell; None where it was not run."""

@@ -73,6 +73,10 @@ class Columns(Sequence[Observation]):
     def take(self, places: Sequence[int]) -> Columns:
         """These rows, in this order, without copying anything."""
 
+    @abstractmethod
+    def only(self, places: Sequence[int], names: Sequence[str]) -> Iterable[Observation]:
+        """The observations there, of which nothing but these fields may be looked at."""
+
     def distinct(self, name: str) -> list[object]:
         """The different values of a field, in the order in which they first occur."""
         return [self.field(place, name) for place in self.codes((name,)).first]
@@ -162,9 +166,12 @@ class RowPlaces:
 
 
 def telling(observations: Iterable[Observation], names: Sequence[str]) -> Iterable[Observation]:
-    """Enough observations to see every combination of these fields: of columns, the first of each."""
+    """Enough observations to see every combination of these fields: of columns, the first of each.
+
+    Nothing else of them may be looked at.
+    """
     if isinstance(observations, Columns):
-        return observations.take(observations.codes(names).first)
+        return observations.only(observations.codes(names).first, names)
     return observations
 
 
@@ -176,5 +183,7 @@ def judged(columns: Columns, tolerances: Tolerances | None) -> tuple[Sequence[in
     """
     codes = columns.codes(FACTS_TO_JUDGE)
     number: dict[Judgement, int] = {}
-    of_code = [number.setdefault(judge(each, tolerances), len(number)) for each in columns.take(codes.first)]
+    of_code = [
+        number.setdefault(judge(each, tolerances), len(number)) for each in columns.only(codes.first, FACTS_TO_JUDGE)
+    ]
     return columns.gathered(array("q", of_code), codes.of), list(number)

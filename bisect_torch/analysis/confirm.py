@@ -129,13 +129,18 @@ def wanted_repeats(
     found: dict[tuple[Row, str], _Need] = {}
     for line in lines:
         edges = settings.edges if line is builds else (False, False)
-        for row in _unsettled(cells, line, settings, edges):
-            for need in _needs(row, cells[row], line, settings, edges=edges):
+        for row, answers in _unsettled(cells, line, settings, edges):
+            by_build = cells.lean(row, _LOOKED_AT) if isinstance(cells, ColumnRows) else cells[row]
+            for need in _needs(row, by_build, answers, line, settings, edges=edges):
                 before = found.get((need.row, need.build))
                 found[need.row, need.build] = need if before is None else _both(before, need)
     needs = list(found.values())
     needs.sort(key=lambda need: need.priority)  # stable
     return [wanted for need in _within_budget(needs, cells, settings) for wanted in _repeats(need)]
+
+
+_LOOKED_AT = ("isolation", "repeat", "elapsed_s", "timeout_s")
+"""Of the repeats of a cell of which more are wanted."""
 
 
 def _both(one: _Need, other: _Need) -> _Need:
@@ -146,13 +151,15 @@ def _both(one: _Need, other: _Need) -> _Need:
 
 def _unsettled(
     cells: Mapping[Row, Mapping[str, Cell]], builds: Sequence[str], settings: Confirmation, edges: tuple[bool, bool]
-) -> Iterable[Row]:
-    """Rows in which something may be wanted. Where rows share their answers, those are looked at once."""
+) -> Iterable[tuple[Row, Sequence[Point | None]]]:
+    """Rows in which something may be wanted, with their answers. Where rows share those, they are looked at once."""
     if not isinstance(cells, ColumnRows):
-        return cells
+        return [(row, series_of(row, by_build, builds).answers) for row, by_build in cells.items()]
     series = cells.series(builds)
     settled = {id(each.answers): _settled(each.answers, builds, settings, edges) for each, _ in alike(series)}
-    return [(each.case_file, each.instance, each.device) for each in series if not settled[id(each.answers)]]
+    return [
+        ((each.case_file, each.instance, each.device), each.answers) for each in series if not settled[id(each.answers)]
+    ]
 
 
 def _settled(
@@ -183,9 +190,14 @@ def _outermost(points: Mapping[str, Point], edges: tuple[bool, bool]) -> set[str
 
 
 def _needs(
-    row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation, *, edges: tuple[bool, bool]
+    row: Row,
+    cells: Mapping[str, Cell],
+    answers: Sequence[Point | None],
+    builds: Sequence[str],
+    settings: Confirmation,
+    *,
+    edges: tuple[bool, bool],
 ) -> Iterator[_Need]:
-    answers = series_of(row, cells, builds).answers
     points = _judged(answers)
     ends, outermost = _ends(builds, answers), _outermost(points, edges)
     most = flaky_repeats(len(builds), settings.false_transition)

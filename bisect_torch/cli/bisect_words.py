@@ -32,30 +32,36 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     only = _take_case(args)
     discovered = discover(args)
     _refuse_unknown_case(discovered, only)
-    unasked: list[str] = []
+    notes: list[str] = []
+    searched = True
 
     def unknown(name: str, error: InfrastructureError) -> None:
+        nonlocal searched
         if name != BETWEEN:  # an end
             raise error
-        unasked.append(f"{name} are not searched: {error.message}")
+        searched = False
+        notes.append(f"{name} are not searched: {error.message}")
 
     run = build_request(
         args,
         choice=_choice(args),
         discovered=discovered,
         scope=lambda builds: _scope(args, builds),
+        in_groups=True,
         unknown=unknown,
     )
+    if run.plan.budget is not None and args.speculate:
+        notes.append("no environment is made ahead: the disk is short")
     return BisectRequest(
-        run=dataclasses.replace(run, plan=dataclasses.replace(run.plan, notes=(*run.plan.notes, *unasked))),
+        run=dataclasses.replace(run, plan=dataclasses.replace(run.plan, notes=(*run.plan.notes, *notes))),
         question=_question(args, run.builds),
         only=only,
         confidence=args.confidence,
         flaky=args.flaky,
         flaky_budget_s=args.flaky_budget,
-        ahead=args.speculate,
+        ahead=0 if run.plan.budget is not None else args.speculate,
         judge_absent=args.absent == "judge",
-        finer=args.nightly is not None and not unasked,
+        finer=args.nightly is not None and searched,
     )
 
 

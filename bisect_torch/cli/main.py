@@ -139,7 +139,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing above could say it better
+        if _comes_of_an_interrupt(error):
+            output.print_error("interrupted")
+            return 130
         return output.print_unexpected(error, debug=debug)
+
+
+def _comes_of_an_interrupt(error: BaseException) -> bool:
+    """Python makes a RuntimeError of whatever is raised while a class is made, and C code a SystemError."""
+    before = error.__cause__ or error.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _comes_of_an_interrupt(before))
 
 
 def _of_the_machine(error: OSError) -> InfrastructureError:
@@ -171,7 +180,16 @@ def _dispatch(words: Sequence[str]) -> int:
     args.command_words = command_words
     args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
-    return int(module.command(args))
+    return _command(module, args)
+
+
+def _command(module: ModuleType, args: argparse.Namespace) -> int:
+    from bisect_torch.interruption import interruptible
+    from bisect_torch.redaction import conceal
+
+    with interruptible():
+        conceal()
+        return int(module.command(args))
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -65,13 +65,12 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
     running.add_argument("--seed", type=int, default=0, metavar="N", help="of cases, not scripts (default 0)")
     running.add_argument("--bad-if-output", metavar="REGEX", help="output of a script or command that means wrong")
     running.add_argument("--max-memory", type=size, metavar="SIZE", help="for all cells together, such as 12GiB")
-    if matrix:
-        running.add_argument(
-            "--max-disk",
-            type=size,
-            metavar="SIZE",
-            help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
-        )
+    running.add_argument(
+        "--max-disk",
+        type=size,
+        metavar="SIZE",
+        help="for the store, such as 16GB: environments are made in turns and removed (default: all that is free)",
+    )
     add_pass_env_option(running)
 
 

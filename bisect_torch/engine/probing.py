@@ -58,7 +58,12 @@ class Probing(Run):
             return super()._settled()
         if self._busy():
             return False
+        if self._making.waiting:
+            self._install()
+            return False
         self._distrust_changed_environments()
+        if self._making.in_turns:
+            self._distrust(self._resweep.changed_of_all())  # they may be gone when the search comes back to them
         return True
 
     def _submit(self, runs: list[CellRun]) -> None:
@@ -118,6 +123,15 @@ def with_environments(request: RunRequest, found: Mapping[str, Environment]) -> 
 
     plan = dataclasses.replace(request.plan, environments=tuple(map(updated, request.plan.environments)))
     return dataclasses.replace(request, plan=plan)
+
+
+def without_environments(request: RunRequest, names: Container[str]) -> RunRequest:
+    """The same request, where these builds have no environment any more."""
+    planned = tuple(
+        dataclasses.replace(each, present=None) if each.build.name in names else each
+        for each in request.plan.environments
+    )
+    return dataclasses.replace(request, plan=dataclasses.replace(request.plan, environments=planned))
 
 
 def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], None]) -> RunRequest:

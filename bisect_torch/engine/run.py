@@ -64,7 +64,7 @@ class Run:
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
-        rotation = Rotation(request.plan, request.environment_options)
+        rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
         # Forking a process that has used the system libraries of macOS is not safe.
         can_fork = sys.platform.startswith("linux")

@@ -7,7 +7,13 @@ from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInst
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
 from bisect_torch.environments.offline import is_offline
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
+from bisect_torch.environments.plan import (
+    EnvironmentPlan,
+    PlannedEnvironment,
+    completed,
+    parts_of,
+    plan_environments,
+)
 from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
 from bisect_torch.environments.requirements import bound_to
@@ -46,6 +52,7 @@ __all__ = [
     "list_environments",
     "numerics_digest",
     "outcome_of",
+    "parts_of",
     "plan_environments",
     "probe_interpreter",
     "project_at",

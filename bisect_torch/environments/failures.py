@@ -62,6 +62,9 @@ class TransientFailure(InfrastructureError):  # noqa: N818
     """The network failed in a way that may pass: worth another try."""
 
 
+_LONGEST_SHORT = 160
+"""Characters of a cause in short: with what was being done, two lines of a terminal."""
+
 _LONGEST_DETAIL = 4000
 """Characters of what uv said that are kept."""
 
@@ -107,9 +110,10 @@ def gist(text: str, *, limit: int = 400) -> str:
 
 def in_short(text: str) -> str:
     """The same in a few words: what failed, and its innermost cause, without addresses."""
-    lines = [re.sub(r":? *(?:for url \()?\bhttps?://\S+", "", line) for line in _said(text)]
+    lines = [re.sub(r":? *(?:for url \()?`?\bhttps?://[^\s`)]+[`)]*", "", line) for line in _said(text)]
     words = [line for line in lines if line]
-    return ": ".join(dict.fromkeys([words[0], words[-1]])) if words else ""
+    short = ": ".join(dict.fromkeys([words[0], words[-1]])) if words else ""
+    return short if len(short) <= _LONGEST_SHORT else short[: _LONGEST_SHORT - 1] + "…"
 
 
 def _said(text: str) -> list[str]:

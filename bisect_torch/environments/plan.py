@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -18,14 +18,14 @@ from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.offline import is_offline, missing_offline
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
-from bisect_torch.environments.short_disk import disk_budget
+from bisect_torch.environments.short_disk import disk_budget, wheel_bytes
 from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.environments.uses import is_passing
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.locks import Pin, parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
-from bisect_torch.releases.sizes import lock_size
+from bisect_torch.releases.sizes import LockedWheel, lock_size
 from bisect_torch.threads import map_in_threads
 
 ASSUMED_BYTES_PER_S = 25e6
@@ -151,9 +151,11 @@ def plan_environments(
     download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
     budget = None
     if in_groups:
-        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned}
+        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned if not one.open}
         budget = disk_budget(in_order, to_make, disk, options)
-    if budget is not None:
+    if budget is not None and at_most is not None:
+        download, disk = _of_search(budget, in_order, to_make, counted)
+    elif budget is not None:
         groups = budget.groups(list(budget.parts))
         disk = max(map(budget.bytes_of, groups))
         download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
@@ -177,10 +179,21 @@ def plan_environments(
             *unswept,
             *_notes(planned, choices),
             *_dependency_notes(planned, options),
-            *_budget_notes(budget, planned),
+            *_budget_notes(budget, planned, at_most),
         ),
         budget=budget,
     )
+
+
+def parts_of(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> dict[str, dict[str, int]]:
+    """What the environments of builds add to the disk, as :attr:`DiskBudget.parts` has it; those without a lock have
+    none."""
+    needed = {
+        one.build.name: (parse_lock(read_lock(one.lock)), Target(one.python))
+        for one in planned
+        if one.lock is not None and one.python is not None
+    }
+    return {name: wheel_bytes(wheels) for name, wheels in locked(needed, options).items()}
 
 
 def completed(
@@ -198,6 +211,19 @@ def completed(
         return _plan_one(one.build, pythons.Choice(one.request, one.python, True), options, cancel)[0]
 
     return tuple(map_in_threads(complete, planned, threads=4))
+
+
+def _of_search(
+    budget: DiskBudget, wheels: Mapping[str, Sequence[LockedWheel]], to_make: Sequence[str], counted: int
+) -> tuple[int, int]:
+    """Bytes to download, and on the disk at once, where one environment after another is made and none shares files.
+
+    Those with the largest downloads are counted; of a build that nobody has looked at, as much as of the largest.
+    """
+    downloads = sorted((lock_size(wheels[name]).download_bytes for name in to_make), reverse=True)[:counted]
+    downloads += downloads[:1] * (counted - len(downloads))
+    on_disk = counted * max(budget.bytes_of([name]) for name in to_make)
+    return sum(downloads), min(budget.room_bytes, on_disk)
 
 
 def _is_missing(planned: PlannedEnvironment) -> bool:
@@ -279,15 +305,25 @@ def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None) 
 # --- words
 
 
-def _budget_notes(budget: DiskBudget | None, planned: Sequence[PlannedEnvironment]) -> tuple[str, ...]:
+def _budget_notes(
+    budget: DiskBudget | None, planned: Sequence[PlannedEnvironment], at_most: int | None
+) -> tuple[str, ...]:
     if budget is None:
         return ()
-    missing = [one.build.name for one in planned if _is_missing(one)]
+    missing = [one.build.name for one in planned if _is_missing(one) and not one.open]
+    if at_most is not None:
+        large = budget.too_large(missing)
+        come_and_go = "environments of the search are made one after another and removed when the next needs their room"
+        return (f"{budget.reason}: {come_and_go}", *_no_room(large))
     groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
     numbers = " + ".join(str(len(group)) for group in groups if group)
     turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"
     large = budget.too_large(missing)
-    return (f"{budget.reason}: {turns}", *([f"there is no room for {', '.join(large)} even alone"] if large else []))
+    return (f"{budget.reason}: {turns}", *_no_room(large))
+
+
+def _no_room(large: Sequence[str]) -> tuple[str, ...]:
+    return (f"there is no room for {', '.join(large)} even alone",) if large else ()
 
 
 def _hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ class SlowestPace:
 
     10 kB/s: the smallest torch, 0.2 GB, would take longer than the four hours that an install may take in all, so that
     nothing is lost by giving up early. Ten minutes: a connection that drops, or an index that restarts, has come back
-    by then or does not come back soon. At 300 kB/s three gigabytes take three hours, and are left alone.
+    by then or does not come back soon. At 300 kB/s three gigabytes take three hours, and are left alone. uv writes in
+    pieces of up to 1 MiB: the pace is that of several such pieces, or it could not be told from none.
 
     Args:
         bytes_per_s: Of wheels.

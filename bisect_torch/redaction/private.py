@@ -361,12 +361,14 @@ class Private:
         text = self.hide_secrets(text)
         if len(text) >= _MAYBE_CUT:
             text = self._without_pieces(text)
-        for pattern, name in self._paths:
-            text = pattern.sub(name, text)
+        if "/" in text or "%2F" in text:  # every folder begins with one of these, however it is written
+            for pattern, name in self._paths:
+                text = pattern.sub(name, text)
         if "/" in text or "\\" in text:
             text = _ANY_HOME.sub(HOME, text)
-        for pattern, put in self._names:
-            text = pattern.sub(put, text)
+        for names, pattern, put in self._names:
+            if any(name in text for name in names):
+                text = pattern.sub(put, text)
         return text
 
     @functools.cached_property
@@ -395,9 +397,9 @@ class Private:
         return patterns
 
     @functools.cached_property
-    def _names(self) -> list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+    def _names(self) -> list[tuple[Sequence[str], re.Pattern[str], Callable[[re.Match[str]], str]]]:
         return [
-            (pattern, functools.partial(_put, name))
+            (names, pattern, functools.partial(_put, name))
             for names, name in ((self.users, USER), (self.hosts, HOST))
             if (pattern := _name_pattern(names, host=name == HOST)) is not None
         ]

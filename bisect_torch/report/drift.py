@@ -91,7 +91,8 @@ def _surely_alike(known: Mapping[str, frozenset[int]], before: Point, after: Poi
 
 
 def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
-    for what in WHAT:
+    differing = findings.unlike(series, before.build, after.build, tuple(WHAT))
+    for what in differing:
         left, right = (_digests(findings.facts(series, end.build, ("repeat", "seed", what))) for end in (before, after))
         if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):
             yield what

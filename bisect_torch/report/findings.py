@@ -114,6 +114,15 @@ class Findings:
         rows = list(columns.by_row.number)
         return {rows[number] for number, times in Counter(numbers[place] for place in together).items() if times > 1}
 
+    def unlike(self, series: Series, before: str, after: str, names: Sequence[str]) -> Sequence[str]:
+        """Those of these fields in which the observations of two cells may differ."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return names
+        cells = columns.cells_of(_row(series))
+        places = [*cells.get(before, ()), *cells.get(after, ())]
+        return [name for name in names if len({columns.codes((name,)).of[place] for place in places}) > 1]
+
     def facts(self, series: Series, build: str, names: Sequence[str]) -> list[tuple[object, ...]]:
         """These fields of the observations of one cell."""
         columns = self.observations

@@ -184,13 +184,16 @@ def _counts(findings: Findings, width: int) -> Iterable[Line]:
 
 def _measured(findings: Findings) -> bool:
     """Whether something is wrong by a number that other tolerances could judge otherwise."""
-    for each in findings.series:
-        for place, point in enumerate(each.answers):
-            if point is not None and point.judgement.verdict is Verdict.WRONG:
-                whole = each.points[place]
-                if whole is not None and whole.rel_error is not None:
-                    return True
-    return False
+    wrong = {
+        id(each.answers): [
+            place
+            for place, point in enumerate(each.answers)
+            if point is not None and point.judgement.verdict is Verdict.WRONG
+        ]
+        for each, _ in alike(findings.series)
+    }
+    points = (each.points[place] for each in findings.series for place in wrong[id(each.answers)])
+    return any(point is not None and point.rel_error is not None for point in points)
 
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:

@@ -6,7 +6,7 @@ import glob
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +19,7 @@ from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.results import checks
 from bisect_torch.results.foreign import what_it_is
+from bisect_torch.results.held import Source, Stored
 from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.rows import Rows, as_array
 from bisect_torch.results.schema import (
@@ -31,7 +32,7 @@ from bisect_torch.results.schema import (
     arrow_type,
     held_type,
 )
-from bisect_torch.results.values import column_of
+from bisect_torch.results.values import column_of, repeated
 
 _PREFIX = "bisect_torch."
 _VERSION = _PREFIX + "schema_version"
@@ -43,8 +44,10 @@ _REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
 
 
-def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
+def read_table(path: Path) -> tuple[Source, Metadata, bool]:
     """The stored columns and the metadata of a results file, and whether it was written without anything private.
+
+    Columns of a file that fits its own digest are as this tool wrote them: each is decoded when it is looked at.
 
     Raises:
         UsageError: It is not a results file, or one of a newer version of the tool.
@@ -59,7 +62,8 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
         ) from error
     try:
         known = pq.read_metadata(pa.BufferReader(content))
-        if own_digest.fits(content, _carried_digest(known.metadata or {})) is False:
+        own = own_digest.fits(content, _carried_digest(known.metadata or {}))
+        if own is False:
             _metadata(path, known.metadata or {})  # of a newer version it may have another form
             raise UsageError(
                 f"{path} is damaged, or another program wrote it again: it does not fit its digest",
@@ -78,14 +82,25 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
                     f"{path} is not a results file of bisect-torch: no column {missing[0]!r}",
                     hint="name another results file",
                 )
-            empty = _empty(file)
-            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present - empty]))
+            holding = present - _empty(file)
+            names = [name for name in STORED if name in holding]
+            table = _stored(path, content, names, shared) if own else checks.typed(path, file.read(columns=names))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
         what, hint = what_it_is(path, content)
         said = f", {what}" if what else f", or a damaged one: {first_line}"
         raise UsageError(f"{path} is not a Parquet file{said}", hint=hint) from error
     return table, metadata, _REDACTED.encode() in raw
+
+
+def _stored(path: Path, content: bytes, names: Sequence[str], shared: Sequence[str]) -> Stored:
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=shared)
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+
+    def read(some: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        return checks.typed(path, file.read_row_groups(list(some), columns=list(columns)))
+
+    return Stored(names, groups, read)
 
 
 def _carried_digest(beside: Mapping[bytes, bytes]) -> bytes | None:
@@ -159,18 +174,25 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
 def complete(rows: Rows) -> pa.Table:
     """All columns of a file, the derived ones under the criteria that were in force."""
     derived = _derived(rows)
-    return pa.table({c.name: derived[c.name] if c.name in derived else _filled(rows, c.name) for c in COLUMNS})
+    columns = [derived[c.name] if c.name in derived else _filled(rows, c.name) for c in COLUMNS]
+    return pa.table(columns, schema=_HELD)
+
+
+_HELD = pa.schema([pa.field(column.name, held_type(column.name)) for column in COLUMNS])
+
+
+_FRACTION = ("elements", "wrong_elements")
 
 
 def _derived(rows: Rows) -> Mapping[str, pa.Array]:
     of, judgements = judged(rows, None)
-    fractions = rows.codes(("elements", "wrong_elements"))
+    fractions = rows.codes(_FRACTION)
     values: Mapping[str, list[Any]] = {
         "verdict": [judgement.verdict.value for judgement in judgements],
         "signature": [judgement.signature for judgement in judgements],
         "detail": [judgement.detail for judgement in judgements],
         "api_absent": [judgement.api_absent for judgement in judgements],
-        "wrong_fraction": [each.wrong_fraction for each in rows.take(fractions.first)],
+        "wrong_fraction": [each.wrong_fraction for each in rows.only(fractions.first, _FRACTION)],
     }
     return {
         name: column_of(name, each).take(as_array(fractions.of if name == "wrong_fraction" else of))
@@ -180,23 +202,25 @@ def _derived(rows: Rows) -> Mapping[str, pa.Array]:
 
 def _filled(rows: Rows, name: str) -> pa.Array:
     default = DEFAULTS.get(name)
-    if name not in rows.table.column_names:
-        return pa.repeat(pa.scalar(default, arrow_type(name)), len(rows))
-    column = rows.table.column(name)
+    if name not in rows.held.names:
+        return repeated(name, default, len(rows))
+    column = rows.column(name)
     if default is None or not column.null_count:
         return column
-    return pc.fill_null(column.cast(arrow_type(name)), default)
+    return pc.fill_null(column.cast(arrow_type(name)), default).cast(held_type(name))
 
 
-def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -> None:
+def write_whole(path: Path, blocks: Iterable[Rows], metadata: Metadata, tool_version: str) -> None:
     """Write a results file so that at every moment either the old or the new one is there, whole.
+
+    Args:
+        blocks: The observations; each block becomes a group of rows.
 
     One writer at a time: the caller holds the journal.
 
     Raises:
         InfrastructureError: It cannot be written. The old file is untouched.
     """
-    table = complete(rows)
     beside = {
         _VERSION: str(SCHEMA_VERSION),
         _TOOL: tool_version,
@@ -211,11 +235,9 @@ def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "w+b") as file:
-            write_table(table, file, beside)
-            file.seek(0)
-            content = file.read()
-            file.seek(0)
-            file.write(own_digest.filled(content))
+            write_table(map(complete, blocks), file, beside)
+            file.flush()
+            own_digest.fill(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(path))
@@ -231,8 +253,7 @@ def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -
             Path(temporary).unlink(missing_ok=True)
 
 
-_ROWS_IN_A_GROUP = 2**18
-_ENCODING: Mapping[str, Any] = {
+ENCODING: Mapping[str, Any] = {
     "compression": "zstd",
     "write_page_checksum": True,
     "use_dictionary": [column.name for column in COLUMNS if column.name not in SELDOM_ALIKE],
@@ -240,10 +261,11 @@ _ENCODING: Mapping[str, Any] = {
 }
 
 
-def write_table(table: pa.Table, file: BinaryIO, beside: Mapping[str, str]) -> None:
-    """Write rows and metadata as Parquet."""
-    with pq.ParquetWriter(file, table.schema, **_ENCODING) as writer:
-        writer.write_table(table, row_group_size=_ROWS_IN_A_GROUP)
+def write_table(tables: Iterable[pa.Table], file: BinaryIO, beside: Mapping[str, str]) -> None:
+    """Write groups of rows and metadata as Parquet."""
+    with pq.ParquetWriter(file, _HELD, **ENCODING) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
         writer.add_key_value_metadata(beside)
 
 

@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pyarrow as pa
-
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
 from bisect_torch.redaction import Private, this_machine
+from bisect_torch.results.held import Held, Source
 from bisect_torch.results.journal import Journal, encode
 from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.parquet import read_table, write_whole
@@ -19,7 +18,7 @@ from bisect_torch.results.recorded import Recorded
 from bisect_torch.results.records import Recovered, observation_line, recovered
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
-from bisect_torch.results.values import values_of
+from bisect_torch.results.values import in_columns, values_of
 from bisect_torch.shipped import tool_version
 
 
@@ -36,14 +35,14 @@ class ResultsFile:
     """
 
     def __init__(
-        self, path: Path, table: pa.Table | None, metadata: Metadata, journal: Journal, private: Private
+        self, path: Path, stored: Source | None, metadata: Metadata, journal: Journal, private: Private
     ) -> None:
         self.path = path
         self.private = private
         self.problems: tuple[str, ...] = ()
         self._metadata = metadata
         self._journal = journal
-        self._recorded = Recorded(table)
+        self._recorded = Recorded(stored)
 
     @classmethod
     def open(cls, path: Path, *, must_exist: bool = False, private: Private | None = None) -> ResultsFile:
@@ -69,8 +68,8 @@ class ResultsFile:
         _check_place(path, journal.path, must_exist)
         private = this_machine() if private is None else private
         content = recovered(path, journal.parts(), private)
-        table, metadata = _read(path, private) if path.exists() else (None, Metadata())
-        results = cls(path, table, metadata, journal, private)
+        stored, metadata = _read(path, private) if path.exists() else (None, Metadata())
+        results = cls(path, stored, metadata, journal, private)
         results._take_in(content)
         return results
 
@@ -199,15 +198,15 @@ class ResultsFile:
             ) from error
 
     def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
-        table, metadata = (
+        stored, metadata = (
             _read(self.path, self.private) if self.path.exists() else (self._recorded.stored, self._metadata)
         )
-        recorded = Recorded(table)
+        recorded = Recorded(stored)
         recorded.extend(content.tables)
         recorded.extend(self._recorded.added)
         metadata = metadata.with_more(content.metadata).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
-        write_whole(self.path, recorded.rows(), metadata, tool_version())
+        write_whole(self.path, recorded.blocks(), metadata, tool_version())
         aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in content.strange]
         if aside:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
@@ -227,15 +226,13 @@ class ResultsFile:
         self.close()
 
 
-def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
-    """Table and metadata of a file; redacted here where its writer did not do that yet."""
-    table, metadata, redacted = read_table(path)
+def _read(path: Path, private: Private) -> tuple[Source, Metadata]:
+    """Columns and metadata of a file; redacted here where its writer did not do that yet."""
+    stored, metadata, redacted = read_table(path)
     if redacted:
-        return table, metadata
-    found = Recorded(None)
-    for each in Rows(table):
-        found.add(private.observation(each))
-    return found.rows().table, metadata.redacted(private)
+        return stored, metadata
+    found = in_columns(map(private.observation, Rows(Held([stored]))))
+    return found, metadata.redacted(private)
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:

@@ -43,7 +43,7 @@ def columns_of(rows: Sequence[Values]) -> pa.Table:
             if values or name in REQUIRED:
                 found[name] = column_of(name, values)
         elif name in REQUIRED or values[0] != DEFAULTS[name]:
-            found[name] = _repeated(name, values[0], len(values))
+            found[name] = repeated(name, values[0], len(values))
     return pa.table(found)
 
 
@@ -52,8 +52,8 @@ def column_of(name: str, values: Sequence[Any]) -> pa.Array:
     return _array(values, held_type(name))
 
 
-def _repeated(name: str, value: Any, number: int) -> pa.Array:
-    """What a whole block shares, such as the name of its build, is looked at once."""
+def repeated(name: str, value: Any, number: int) -> pa.Array:
+    """One column of so many rows that hold the same, such as the name of the build, looked at once."""
     one = column_of(name, [value])
     if pa.types.is_dictionary(one.type):
         return pa.DictionaryArray.from_arrays(pa.repeat(one.indices[0], number), one.dictionary)

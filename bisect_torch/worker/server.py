@@ -81,6 +81,7 @@ class Worker:
         """Kill whatever is left, remove the folder and end."""
         shared_memory.release(os.getpid(), limit_s=0.5)
         system.sweep()
+        shared_memory.remove_files()
         launch.remove_folder(self._base)
         os._exit(status)
 
@@ -150,6 +151,7 @@ class Worker:
             body = lambda ends: _become_command(request, ends)  # noqa: E731
         else:
             body = _become_interpreter
+        shared_memory.begin_cell()
         child = launch.launch(
             body,
             base=self._base,
@@ -231,6 +233,7 @@ class Worker:
     ) -> Tuple[Ending, Optional[int]]:
         nonce = os.urandom(16)
         close = [each for each in self._private() if each >= 0]
+        shared_memory.begin_cell()
         child = launch.launch(_become_interpreter, base=self._base, cwd=request["cwd"], close=close, new_cwd=False)
         try:
             _hand_over(child.channel, request, nonce)

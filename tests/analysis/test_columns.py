@@ -16,6 +16,8 @@ from bisect_torch.model import Observation, Outcome, Series
 from bisect_torch.results.recorded import Recorded, identity
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.values import in_columns
+from tests.report.histories import RELEASES
+from tests.support.many_results import many_results
 
 PATIENT = settings(deadline=None, max_examples=30)  # the first use of Arrow loads much
 MANY = settings(deadline=None, max_examples=60)
@@ -195,3 +197,23 @@ def test_a_choice_of_rows_is_like_a_file_of_them(these: list[Observation], data:
     assert same(analysis.build_series(chosen, BUILDS), analysis.build_series(plain, BUILDS))
     for field in dataclasses.fields(Observation):
         assert same(list(chosen.values(field.name)), [getattr(each, field.name) for each in plain])
+
+
+def test_rows_that_went_alike_share_their_answers_and_what_was_measured_stays_their_own() -> None:
+    made = list(many_results(6_000))
+    quick, plain = (analysis.build_series(each, RELEASES) for each in (rows(made), made))
+    different = analysis.alike(quick)
+    assert sum(number for _, number in different) == len(quick) == 400
+    assert len(different) < 60
+    assert len(analysis.alike(plain)) == len(plain)
+    assert quick == plain
+    assert [list(each.points[3:5]) for each in quick] == [list(each.points[3:5]) for each in plain]
+    assert [analysis.transitions(each) for each in quick] == [analysis.transitions(each) for each in plain]
+    folded = [[[each.instance for each in group] for group in analysis.fold(series)] for series in (quick, plain)]
+    assert folded[0] == folded[1]
+    for each in quick:
+        for answer, point in zip(each.answers, each.points, strict=True):
+            assert answer is not None
+            assert point is not None
+            bare = dataclasses.replace(point, elapsed_s=None, rel_error=None, digests=())
+            assert dataclasses.replace(answer, elapsed_s=None, rel_error=None, digests=()) == bare
