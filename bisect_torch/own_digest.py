@@ -128,12 +128,17 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_kept(path: Path) -> dict[str, Any] | None:
-    """What is kept for speed alone; None when it is not there, or damaged: it is then made anew.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """What is kept for speed alone; None when it is not there, damaged or cannot be read: it is then made anew."""
     try:
         return from_json(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return None
+
+
+def write_kept(path: Path, values: Mapping[str, Any]) -> str | None:
+    """Keep what would only save time another day. A full disk costs no more than that: why it is not kept, or None."""
+    try:
+        write_json(path, values)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

@@ -82,7 +82,7 @@ def counted(observations: Iterable[Observation], *, keys: Container[str] | None 
 
 
 def alike(series: Iterable[Series]) -> list[tuple[Series, int]]:
-    """One of all series that share their answers, and how many they are, in the order in which they first occur."""
+    """One of all the series that share their answers, and how many there are, in order of first occurrence."""
     found: dict[int, tuple[Series, int]] = {}
     for each in series:
         first, number = found.get(id(each.answers), (each, 0))

@@ -127,6 +127,11 @@ class Environment:
         """The local part of torch's version: ``cu128``."""
         return self.torch_version.partition("+")[2] or None
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What is the same for two environments of a build that hold the same, wherever they lie."""
+        return self.lock_hash, self.python_version, self.torch_version, self.git_commit, self.backend
+
     def describe(self) -> dict[str, object]:
         """What a results file keeps of it: everything but where it lies."""
         return {

@@ -155,7 +155,7 @@ class Observation:
     stdout_tail: str | None = None
     stderr_tail: str | None = None
     output_bytes: int | None = None
-    local_modules: str = "{}"  # JSON object: relative path to SHA-256, as really imported
+    local_modules: str = "{}"  # JSON: relative path to SHA-256, as really imported; of a command, files that it names
     protocol: int | None = None
 
     @property

@@ -23,7 +23,7 @@ class Drift:
 
     Args:
         what: ``digest``, ``reference_digest`` or ``input_digest``.
-        instances: Where.
+        instances: Where; with the name of the file, where several have a case of that name.
     """
 
     what: str
@@ -61,7 +61,7 @@ def drifts(findings: Findings) -> list[Drift]:
     order = {name: place for place, name in enumerate(findings.build_names)}
     for series, before, after, what in drifting(findings):
         place = (order.get(after.build, 0), kinds.index(what), what, before.build, after.build)
-        found.setdefault(place, []).append(series.instance)
+        found.setdefault(place, []).append(findings.name_of(series))
     return [
         Drift(what, before_name, after_name, tuple(instances))
         for (_, _, what, before_name, after_name), instances in sorted(found.items())

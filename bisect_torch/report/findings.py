@@ -13,6 +13,7 @@ from bisect_torch.analysis.columns import ROW, Columns, telling
 from bisect_torch.analysis.series import alike
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
+from bisect_torch.report.files import short_names
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Findings:
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
         locks: Lock hash to the lock's text.
+        unknown: Names of builds that were asked for and could not be known, to the reason.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
 
@@ -53,6 +55,7 @@ class Findings:
     runs: tuple[Mapping[str, object], ...] = ()
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def build_names(self) -> tuple[str, ...]:
@@ -147,6 +150,30 @@ class Findings:
         return found
 
     @cached_property
+    def file_names(self) -> Mapping[str, str]:
+        """Case file to as little of its path as tells it from the others."""
+        return short_names(each.case_file for each in self.series)
+
+    @cached_property
+    def _in_several_files(self) -> frozenset[str]:
+        """Names of cases that stand in more than one file."""
+        cases = {(each.case_file, each.instance.partition("[")[0]) for each in self.series}
+        return frozenset(name for name, number in Counter(name for _, name in cases).items() if number > 1)
+
+    def case_of(self, series: Series) -> str:
+        """The case's name, after that of its file where another file has a case of that name: ``a/cases.py::bmm``."""
+        return self._told_apart(series, series.instance.partition("[")[0])
+
+    def name_of(self, series: Series) -> str:
+        """The instance's name, after that of its file where another file has a case of that name."""
+        return self._told_apart(series, series.instance)
+
+    def _told_apart(self, series: Series, name: str) -> str:
+        if series.instance.partition("[")[0] not in self._in_several_files:
+            return name
+        return f"{self.file_names.get(series.case_file, series.case_file)}::{name}"
+
+    @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """What there is to tell, grouped by likely cause, the most severe first."""
         seen = self.observations
@@ -171,9 +198,12 @@ class Findings:
     @property
     def exit_code(self) -> int:
         """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
-        there; 130: interrupted. What skips says that it does not apply, and counts as neither."""
+        there, or a build that was asked for is not known; 130: interrupted. What skips says that it does not apply, and
+        counts as neither."""
         if self.interrupted:
             return 130
+        if self.unknown:
+            return 3
         newest = [each.answers[-1] for each, _ in alike(self.series) if each.builds]
         newest += [each.answers[-1] for each in self.twins if each.builds[0] in self.build_names[-1:]]
         if any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in newest):

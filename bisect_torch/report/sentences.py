@@ -29,7 +29,8 @@ class Sentence:
         kind: Value of :class:`TransitionKind`, or ``flaky``, or ``always`` (the same bad verdict in every build).
         text: The sentence.
         evidence: Label and text of each line below it.
-        instances: What it is about.
+        instances: Names of what it is about.
+        rows: Case file, instance and device of each.
         before: Build at the older end; for ``flaky`` and ``always``, the first build.
         after: Build at the newer end; for ``flaky`` and ``always``, the last build.
         compare: Address of the list of commits between the ends, where both are known to be public.
@@ -40,6 +41,7 @@ class Sentence:
     text: str
     evidence: tuple[tuple[str, str], ...]
     instances: tuple[str, ...]
+    rows: tuple[tuple[str, str, str], ...]
     before: str
     after: str
     compare: str | None = None
@@ -68,16 +70,16 @@ def subject(series: Sequence[Series], findings: Findings) -> str:
     """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
     several = findings.several_devices
     if len({_case_of(each) for each in series}) > 1:
-        return listed([clean(each.instance) + (f" on {clean(each.device)}" if several else "") for each in series])
-    case = series[0].instance.partition("[")[0]
+        words = (f" on {clean(each.device)}" if several else "" for each in series)
+        return listed([clean(findings.name_of(each)) + word for each, word in zip(series, words, strict=True)])
     device = f" on {clean(series[0].device)}" if several else ""
     if len(series) == 1:
-        return clean(series[0].instance) + device
+        return clean(findings.name_of(series[0])) + device
     every = findings.instances_of.get(_case_of(series[0]), ())
     amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
     common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
     which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
-    return f"{amount} instances of {clean(case)}{which}{device}"
+    return f"{amount} instances of {clean(findings.case_of(series[0]))}{which}{device}"
 
 
 def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sentence:
@@ -97,6 +99,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
         text=text + ".",
         evidence=tuple(_evidence(group, findings, further)),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=before,
         after=after,
         compare=further.compare,
@@ -240,6 +243,7 @@ def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | N
         f"{words} of {plural(total, 'run')}; no transition is claimed there.",
         evidence=tuple(_flaky_evidence(series)),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=names[0],
         after=names[-1],
     )
@@ -288,6 +292,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
             *_isolation(judged),
         ),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=judged[0].build,
         after=judged[-1].build,
     )

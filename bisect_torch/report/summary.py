@@ -17,6 +17,7 @@ from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.predictions import prediction_words, predictions
 from bisect_torch.report.sentences import Sentence, sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
+from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
 
 _STYLES = {
@@ -96,9 +97,9 @@ def _predictions(findings: Findings, width: int) -> Iterable[Line]:
 
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
-    """What is to be said beside the sentences, a line each: what was ok throughout, how builds differ besides torch,
-    drift of bits, what could not be judged, notes of the run."""
-    texts = [*_good(findings, found), *_environments(findings)]
+    """What is to be said beside the sentences, a line each: what was ok throughout, and what of it checked nothing; how
+    builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
+    texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]

@@ -20,7 +20,7 @@ class Unjudged:
     """Cells that say nothing about torch, for one reason.
 
     Args:
-        cells: How many.
+        cells: How many; 0 where the builds themselves are not known.
         builds: On which builds, in release order.
         hint: What to do about it; empty where there is nothing to do.
     """
@@ -33,6 +33,8 @@ class Unjudged:
 
     def __str__(self) -> str:
         reason = f": {clean(self.reason)}" if self.reason else ""
+        if not self.cells:
+            return f"{self.where} is not known, and was not run{reason}"
         return f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}"
 
     @property
@@ -61,6 +63,10 @@ def unjudged(findings: Findings) -> list[Unjudged]:
             _hint(verdict, reason, local(names)),
         )
         for (verdict, reason), names in places.items()
+    ]
+    found += [
+        Unjudged(Verdict.INFRA, reason, 0, (name,), _hint(Verdict.INFRA, reason, False))
+        for name, reason in findings.unknown.items()
     ]
     return sorted(found, key=lambda each: -each.cells)
 

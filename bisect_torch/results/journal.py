@@ -128,7 +128,10 @@ class Journal:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise InfrastructureError(f"cannot read {self.path}: {error.strerror}") from error
+            raise InfrastructureError(
+                f"cannot read {self.path}: {error.strerror}",
+                hint="give yourself the right to read it, or name another results file",
+            ) from error
 
     @contextmanager
     def locked(self) -> Iterator[int]:

@@ -18,6 +18,7 @@ from bisect_torch import own_digest
 from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.results import checks
+from bisect_torch.results.foreign import what_it_is
 from bisect_torch.results.held import Source, Stored
 from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.rows import Rows, as_array
@@ -55,7 +56,10 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InfrastructureError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint="give yourself the right to read it, or name another results file",
+        ) from error
     try:
         known = pq.read_metadata(pa.BufferReader(content))
         own = own_digest.fits(content, _carried_digest(known.metadata or {}))
@@ -74,15 +78,18 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
-                raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
+                raise UsageError(
+                    f"{path} is not a results file of bisect-torch: no column {missing[0]!r}",
+                    hint="name another results file",
+                )
             holding = present - _empty(file)
             names = [name for name in STORED if name in holding]
             table = _stored(path, content, names, shared) if own else checks.typed(path, file.read(columns=names))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
-        raise UsageError(
-            f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
-        ) from error
+        what, hint = what_it_is(path, content)
+        said = f", {what}" if what else f", or a damaged one: {first_line}"
+        raise UsageError(f"{path} is not a Parquet file{said}", hint=hint) from error
     return table, metadata, _REDACTED.encode() in raw
 
 
@@ -125,14 +132,24 @@ def _empty(file: pq.ParquetFile) -> set[str]:
     return found
 
 
+def _made_by(raw: Mapping[bytes, bytes]) -> str:
+    """Data frames leave their mark in the metadata, and drop what they do not know."""
+    maker = next((name for name in ("pandas", "geo", "huggingface") if name.encode() in raw), "")
+    return f": {maker} has written it" if maker else ""
+
+
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     version = raw.get(_VERSION.encode())
     if version is None:
         raise UsageError(
-            f"{path} is a Parquet file, but no results file of bisect-torch", hint="name another results file"
+            f"{path} is a Parquet file, but no results file of bisect-torch{_made_by(raw)}",
+            hint="name another results file: one that `bisect-torch run` has written, with its metadata",
         )
     if not version.isdigit():
-        raise UsageError(f"{path} has a schema version that is no number: {version[:20]!r}")
+        raise UsageError(
+            f"{path} has a schema version that is no number: {version[:20]!r}",
+            hint="the file is damaged: name another results file",
+        )
     if int(version) > SCHEMA_VERSION:
         tool = raw.get(_TOOL.encode(), b"?").decode(errors="replace")
         raise UsageError(

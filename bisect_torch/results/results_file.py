@@ -194,7 +194,10 @@ class ResultsFile:
                 parts = () if self._journal.is_own_locked(fd) else self._journal.parts()
                 self._finish_locked(recovered(self.path, parts, self.private), manifest)
         except OSError as error:
-            raise InfrastructureError(f"cannot write {self._journal.path}: {error.strerror}") from error
+            raise InfrastructureError(
+                f"cannot write {self._journal.path}: {error.strerror}",
+                hint="what was run is in the journal; with room on the disk the same line goes on",
+            ) from error
 
     def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
         stored, metadata = (
@@ -250,6 +253,8 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
     for each in (path, journal):
         if each.exists() and not each.is_file():
             what = "there are no results in it" if must_exist else "no results can be kept there"
+            inside = sorted(each.glob("*.parquet")) if each.is_dir() else []
+            hint = f"{hint}: {inside[0]} perhaps" if inside else hint
             raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")

@@ -24,6 +24,7 @@ MANY = settings(deadline=None, max_examples=60)
 BUILDS = ("2.4.1", "2.5.0", "2.6.0", "2.7.0")
 _BINS = "[[0, 10, 1e-3], [1, 2, 1.0]]"
 _VALUES: dict[str, list[object]] = {
+    "case_file": ["c.py", "."],
     "outcome": [*(each.value for each in Outcome), *["returned", "raised"] * 5],
     "phase": [None, "run", "exit"],
     "reason": [None, "", "no such device"],
@@ -77,7 +78,7 @@ def observations(*fixed: tuple[str, object]) -> st.SearchStrategy[Observation]:
     }
 
     def made(values: dict[str, object]) -> Observation:
-        return Observation(build="2.4.1", build_kind="release", case_file="c.py", case="case", **values)  # type: ignore[arg-type]
+        return Observation(build="2.4.1", build_kind="release", case="case", **values)  # type: ignore[arg-type]
 
     return st.fixed_dictionaries(named).map(made)
 

@@ -82,7 +82,7 @@ def name_of(series: Sequence[Series], findings: Findings) -> str:
     """What it is about: an instance as code, several as ``12 of 16 instances of bmm``."""
     if len(series) == 1:
         device = f" on {prose(series[0].device)}" if findings.several_devices else ""
-        return code(series[0].instance) + device
+        return code(findings.name_of(series[0])) + device
     return prose(subject(series, findings))
 
 
