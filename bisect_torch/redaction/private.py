@@ -23,7 +23,6 @@ import enum
 import functools
 import hashlib
 import json
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -74,16 +73,13 @@ _CHARACTERS_BESIDE = 100
 """Bytes that an entry of a set of texts takes besides the text."""
 
 Value = TypeVar("Value")
-_JSON_FIELDS = ("parameters", "warnings", "measurements", "local_modules")
-_TEXT_FIELDS = (
+JSON_FIELDS = ("parameters", "warnings", "measurements", "local_modules")
+TEXT_FIELDS = (
     "build_name", "case_file", "case", "instance", "issue", "reason", "error_type", "message", "root_type",
     "root_message", "frame", "missing_module", "absent_name", "failed_capability", "traceback", "stack", "check_path",
     "mismatch", "actual_value", "expected_value", "explained_by", "stdout_tail", "stderr_tail", "device_name", "driver",
 )  # fmt: skip
-"""Columns of results that may hold what a case, a user or a machine wrote. So may :data:`_JSON_FIELDS`."""
-
-_texts = operator.attrgetter(*_TEXT_FIELDS)
-_json_texts = operator.attrgetter(*_JSON_FIELDS)
+"""Columns of results that may hold what a case, a user or a machine wrote. So may :data:`JSON_FIELDS`."""
 
 
 class _Clean:
@@ -95,9 +91,6 @@ class _Clean:
     def _forget(self) -> None:
         self.texts: set[str | None] = {None, "", "{}", "[]"}
         self._room = _CLEAN_CHARACTERS
-
-    def all_known(self, texts: Iterable[str | None]) -> bool:
-        return self.texts.issuperset(texts)
 
     def add(self, text: str) -> None:
         self._room -= len(text) + _CHARACTERS_BESIDE
@@ -210,15 +203,22 @@ class Private:
 
     def observation(self, observation: Observation) -> Observation:
         """An observation as it may be kept."""
-        if self._clean.all_known(_texts(observation)) and self._clean_json.all_known(_json_texts(observation)):
-            return observation
         changes = {}
-        for name in (*_TEXT_FIELDS, *_JSON_FIELDS):
+        for name in (*TEXT_FIELDS, *JSON_FIELDS):
             text = getattr(observation, name)
             after = self._field(name, text)
             if after != text:
                 changes[name] = after
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
+
+    def are_clean(self, texts: Iterable[str | None], json_texts: Iterable[str | None]) -> bool:
+        """Whether all of these were seen before in such fields, and nothing in them had to be replaced.
+
+        Args:
+            texts: Of :data:`TEXT_FIELDS`.
+            json_texts: Of :data:`JSON_FIELDS`.
+        """
+        return self._clean.texts.issuperset(texts) and self._clean_json.texts.issuperset(json_texts)
 
     def rows(self, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Values of observations as they may be kept.
@@ -227,7 +227,7 @@ class Private:
             names: The fields that they are of.
         """
         changed: dict[int, dict[Any, Any]] = {}
-        for name in (*_TEXT_FIELDS, *_JSON_FIELDS):
+        for name in (*TEXT_FIELDS, *JSON_FIELDS):
             place = names.index(name)
             texts = {row[place] for row in rows}
             after = {text: self._field(name, text) for text in texts}
@@ -241,7 +241,7 @@ class Private:
         ]
 
     def _field(self, name: str, text: str | None) -> str | None:
-        clean, redact = (self._clean_json, self.json) if name in _JSON_FIELDS else (self._clean, self.redact)
+        clean, redact = (self._clean_json, self.json) if name in JSON_FIELDS else (self._clean, self.redact)
         if text is None or text in clean.texts:
             return text
         after = self.instance(text) if name == "instance" else redact(text)

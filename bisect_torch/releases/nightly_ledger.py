@@ -11,7 +11,6 @@ from packaging.utils import parse_wheel_filename
 
 from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError
-from bisect_torch.locked_file import locked
 from bisect_torch.parsed import record
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.sizes import KnownWheel
@@ -98,7 +97,9 @@ class NightlyLedger:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self._path.with_name(f"{self._path.name}.lock")):
+            import filelock  # as slow to load as all the rest of a run that installs nothing
+
+            with filelock.FileLock(self._path.with_name(f"{self._path.name}.lock")):
                 kept = self._read()
                 added = _added(kept, seen)
                 if not all(kept.get(key) == wheel for key, wheel in added.items()):

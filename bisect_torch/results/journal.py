@@ -95,7 +95,8 @@ class Journal:
                 try:
                     if size != self._end:
                         size = _mend_end(fd, size)
-                    _write_whole(fd, lines, size)
+                    if (written := os.write(fd, lines)) < len(lines):
+                        _write_rest(fd, lines[written:], size)
                     self._end = size + len(lines)
                     if self._own == size:
                         self._own = self._end
@@ -285,11 +286,11 @@ def _mend_end(fd: int, size: int) -> int:
     return start
 
 
-def _write_whole(fd: int, lines: bytes, size: int) -> None:
+def _write_rest(fd: int, rest: bytes, size: int) -> None:
+    """The disk is full: the next write says so. Or it is not any more."""
     try:
-        written = os.write(fd, lines)
-        while written < len(lines):  # the disk is full; the next write says so
-            written += os.write(fd, lines[written:])
+        while rest:
+            rest = rest[os.write(fd, rest) :]
     except OSError:
         os.ftruncate(fd, size)
         raise

@@ -18,7 +18,7 @@ from bisect_torch.results.recorded import Recorded
 from bisect_torch.results.records import Recovered, observation_line, recovered
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
-from bisect_torch.results.values import in_columns, values_of
+from bisect_torch.results.values import in_columns, json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
 
 
@@ -159,8 +159,10 @@ class ResultsFile:
             InfrastructureError: The disk is full or fails. The observation counts in this run all the same, and
                 :meth:`finish` tries to write it once more.
         """
-        observation = self.private.observation(observation)
         values = values_of(observation)
+        if not self.private.are_clean(texts_in(values), json_texts_in(values)):
+            observation = self.private.observation(observation)
+            values = values_of(observation)
         self._recorded.add_values(values)
         self._journal.write(observation_line(values))
         return observation

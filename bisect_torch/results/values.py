@@ -9,12 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from bisect_torch.model import Observation
+from bisect_torch.redaction import JSON_FIELDS, TEXT_FIELDS
 from bisect_torch.results.schema import DEFAULTS, FIELDS, REQUIRED, held_type
 
 Values = tuple[Any, ...]
 """Of the fields of an observation, in the order of :data:`~bisect_torch.results.schema.FIELDS`."""
 
 values_of: Callable[[Observation], Values] = operator.attrgetter(*FIELDS)
+texts_in, json_texts_in = (
+    operator.itemgetter(*(FIELDS.index(name) for name in names)) for names in (TEXT_FIELDS, JSON_FIELDS)
+)
+"""What redaction looks at."""
+
 KEY, REPEAT, RUN = (FIELDS.index(name) for name in ("key", "repeat", "run_id"))
 
 

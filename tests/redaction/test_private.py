@@ -112,17 +112,17 @@ def test_an_observation_without_private_parts_is_the_same_object() -> None:
 def test_every_text_of_an_observation_is_redacted() -> None:
     import dataclasses
 
-    from bisect_torch.redaction.private import _JSON_FIELDS, _TEXT_FIELDS
+    from bisect_torch.redaction.private import JSON_FIELDS, TEXT_FIELDS
 
-    texts = {name: "at /home/alice/x with s3cr3t-value" for name in _TEXT_FIELDS}
-    texts.update({name: json.dumps({"/home/alice": "s3cr3t-value"}) for name in _JSON_FIELDS})
+    texts = {name: "at /home/alice/x with s3cr3t-value" for name in TEXT_FIELDS}
+    texts.update({name: json.dumps({"/home/alice": "s3cr3t-value"}) for name in JSON_FIELDS})
     after = ALICE.observation(dataclasses.replace(full(), **texts))  # type: ignore[arg-type]
     written = after.to_json()
     assert "alice" not in written
     assert "s3cr3t" not in written
     # What is left are identities, numbers and words of the tool's own.
     untouched = {field.name for field in dataclasses.fields(after) if isinstance(getattr(after, field.name), str)}
-    assert untouched.difference(_TEXT_FIELDS, _JSON_FIELDS) == {
+    assert untouched.difference(TEXT_FIELDS, JSON_FIELDS) == {
         "backend", "build", "build_kind", "capabilities", "case_file_hash", "criterion", "cuda", "device", "digest",
         "dtype", "error_bins", "first_wrong_index", "frame_origin", "git_commit", "input_digest", "isolation", "key",
         "local_version", "lock_hash", "machine", "outcome", "phase", "python", "reference_digest", "run_id", "signal",
