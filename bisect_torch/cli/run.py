@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option, implied_extras
 from bisect_torch.cli.releases import add_selection_arguments, add_source_argument, selection
-from bisect_torch.cli.sharding import add_shard_arguments, empty_line, shard_of
+from bisect_torch.cli.sharding import add_shard_arguments, empty_line, placed, shard_of
 from bisect_torch.cli.words import before_dashes, before_pytest
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from bisect_torch.report.findings import Findings
 
 DEFAULT_TIMEOUT_S = 120.0
-MEMORY_SHARE = 0.9
-"""Of the memory that is available at the start, for all cells together."""
-
 _EXAMPLES = """\
 examples:
   bisect-torch run --dry-run                          how much would be downloaded, and stop
@@ -179,9 +176,13 @@ def command(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import drop_stdout
     from bisect_torch.engine.run import Run
+    from bisect_torch.errors import UsageError
     from bisect_torch.report.terminal import open_report
 
-    request = build_request(args, in_groups=True)
+    elsewhere = args.executor != "local"
+    if elsewhere and args.max_disk is not None:
+        raise UsageError("--max-disk is for the store of this machine, not for those of a cluster's nodes")
+    request = build_request(args, in_groups=not elsewhere, elsewhere=elsewhere)
     plan_lines = [request.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         _print_plan(request, plan_lines, as_json=args.json)
@@ -193,8 +194,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         width = width_for(sys.stderr)
         wrapped = [each for line in plan_lines for each in wrap(line.split(" "), width, indent="  ")]
         print_lines([((line, ""),) for line in wrapped], sys.stderr)
-    with open_report(quiet=args.quiet) as observe:
-        result = Run(request, observe, interruption).execute()
+    with open_report(quiet=args.quiet) as observe, placed(args, request, observe) as (request, site):
+        result = Run(request, observe, interruption, site=site).execute()
     findings = findings_of(request, result)
     empty = request.shard is not None and not findings.series and not findings.interrupted
     if empty:
@@ -217,6 +218,7 @@ def build_request(
     discovered: tuple[Discovered, ...] | None = None,
     scope: Callable[[tuple[Build, ...]], Scope] | None = None,
     in_groups: bool = False,
+    elsewhere: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -225,6 +227,7 @@ def build_request(
         discovered: What is run, instead of what the line names.
         scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
+        elsewhere: Environments are made on other machines.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -283,6 +286,7 @@ def build_request(
                 at_most=at_most,
                 now=first,
                 in_groups=in_groups,
+                elsewhere=elsewhere,
                 among=_with_twins(whole, args.locks)[0],
             ),
             args,
@@ -299,7 +303,7 @@ def build_request(
         isolation=Isolation(args.isolation) if args.isolation else None,
         threads=args.threads,
         seed=args.seed,
-        memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
+        memory_bytes=args.max_memory or host.memory_for_cells(),
         fresh=args.fresh,
         thorough=args.thorough,
         guard=_guard(),
@@ -464,7 +468,13 @@ def _plan_lines(request: RunRequest) -> list[str]:
     there = sum(planned.present is not None for planned in plan.environments)
     are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
-    if plan.missing:
+    if plan.elsewhere:
+        lines = [
+            f"{plural(len(request.builds), 'build')}: environments are made on the nodes where they are not there;",
+            f"at most {bytes_words(plan.download_bytes)} to download and {bytes_words(plan.disk_bytes)} on disk, shared"
+            f" out among the nodes; about {max(1, round(plan.minutes))} min on one ({plan.basis})",
+        ]
+    elif plan.missing:
         lines.append(
             f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
             f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"

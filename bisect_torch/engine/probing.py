@@ -59,7 +59,7 @@ class Probing(Run):
         if self._busy():
             return False
         self._distrust_changed_environments()
-        return True
+        return self._inbox.empty()
 
     def _submit(self, runs: list[CellRun]) -> None:
         if self._each == 1 or any(run.isolation is Isolation.PROCESS for run in runs):

@@ -76,6 +76,7 @@ class EnvironmentPlan:
         notes: What the user should know: several Pythons, a Python that has to be fetched.
         budget: Of a run whose environments do not fit the disk all at once; ``download_bytes`` then counts what is
             downloaded once for each group, ``disk_bytes`` is the largest group's.
+        elsewhere: They are made on other machines, in stores of which nothing is known here.
     """
 
     environments: tuple[PlannedEnvironment, ...]
@@ -89,6 +90,7 @@ class EnvironmentPlan:
     hints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     budget: DiskBudget | None = None
+    elsewhere: bool = False
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:
@@ -105,6 +107,7 @@ def plan_environments(
     in_groups: bool = False,
     now: Container[str] | None = None,
     among: Sequence[Build] = (),
+    elsewhere: bool = False,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -117,6 +120,7 @@ def plan_environments(
         now: Names of builds whose locks are made where they are not there: that takes seconds each, and of hundreds of
             nightly builds a search needs few. The others are left open, and taken to be like these. None for all.
         among: All builds of the matrix, where these are a part of it: one Python is chosen for all of them.
+        elsewhere: They are made on other machines: what is in this store does not count, nor the room on its disk.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -127,7 +131,7 @@ def plan_environments(
 
     def plan_one(build: Build) -> _Found:
         make = now is None or build.name in now
-        return _plan_one(build, choices.get(build.name), options, cancel, make=make)
+        return _plan_one(build, choices.get(build.name), options, cancel, make=make, elsewhere=elsewhere)
 
     found = map_in_threads(plan_one, builds, threads=4)
     planned = tuple(one for one, _, _ in found)
@@ -150,7 +154,7 @@ def plan_environments(
         disk = max(map(budget.bytes_of, groups))
         download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
     free = options.store.free_bytes()
-    if counted and budget is None and disk * SAFETY > free:
+    if counted and budget is None and not elsewhere and disk * SAFETY > free:
         raise InfrastructureError(
             f"the disk is too small: {counted} environments need {gb(disk)}, {options.store.root} has {gb(free)} free",
             hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
@@ -167,6 +171,7 @@ def plan_environments(
         hints=_hints(download, options),
         notes=(*_notes(planned, choices), *_dependency_notes(planned, options), *_budget_notes(budget, planned)),
         budget=budget,
+        elsewhere=elsewhere,
     )
 
 
@@ -202,11 +207,13 @@ def _plan_one(
     cancel: threading.Event | None,
     *,
     make: bool = True,
+    elsewhere: bool = False,
 ) -> _Found:
     """The part of one build.
 
     Args:
         make: Make the lock where it is not there; else leave it open.
+        elsewhere: That it is in this store does not count.
     """
     if build.kind is BuildKind.LOCAL:
         return PlannedEnvironment(build, None, None), (), None
@@ -231,12 +238,11 @@ def _plan_one(
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
     if want is None:
         return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
-    return _look(want, choice)
+    return _look(want, choice, None if elsewhere else stamped(want))
 
 
-def _look(want: Wanted, choice: pythons.Choice) -> _Found:
+def _look(want: Wanted, choice: pythons.Choice, present: Environment | None) -> _Found:
     minor = want.interpreter.minor
-    present = stamped(want)
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )

@@ -184,18 +184,27 @@ class Private:
     def observation(self, observation: Observation) -> Observation:
         """An observation as it may be kept."""
         given = vars(observation)
+        changes = self._changes(given)
+        instance = self.instance(given["instance"])
+        if instance != given["instance"]:
+            changes["instance"] = instance
+        return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
+
+    def facts(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """What a worker saw of a cell, as it may leave this machine."""
+        return {**facts, **self._changes(facts)}
+
+    def _changes(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """The columns that hold something private, as they may be kept."""
         changes: dict[str, str] = {}
         for name in _TEXT_FIELDS:
-            text = given[name]
+            text = given.get(name)
             if text is None or text == "[]" or text == "{}":
                 continue
             after = self.json(text) if name in _JSON_FIELDS else self.redact(text)
             if after != text:
                 changes[name] = after
-        instance = self.instance(given["instance"])
-        if instance != given["instance"]:
-            changes["instance"] = instance
-        return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
+        return changes
 
     def _named(self, observation: Observation) -> Observation:
         names = {name: self.redact(getattr(observation, name)) for name in ("build_name", "case_file", "case")}

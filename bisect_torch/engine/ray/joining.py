@@ -1,0 +1,163 @@
+"""Which nodes of a cluster take part in a run: those whose results may stand side by side."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from bisect_torch.engine import events
+from bisect_torch.engine.executor import accelerators
+from bisect_torch.engine.host import Device
+from bisect_torch.engine.ray.dispatch import Node
+from bisect_torch.engine.ray.luggage import Luggage
+from bisect_torch.engine.ray.messages import Introduction, NodeOptions
+from bisect_torch.engine.ray.node import Node as NodeProcess
+from bisect_torch.engine.ray.site import Member, RaySite
+from bisect_torch.engine.ray.variables import steering
+from bisect_torch.engine.request import RunRequest
+from bisect_torch.environments import staged_package
+from bisect_torch.errors import InfrastructureError
+from bisect_torch.shipped import tool_version
+
+_START_S = 120.0
+_THREADS = 4
+"""Of the process on a node: one listens, the others take orders and look at environments."""
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A node with our process on it."""
+
+    name: str
+    slots: int
+    actor: Any
+    introduction: Introduction
+
+
+def join(
+    request: RunRequest,
+    observer: events.Observer,
+    luggage: Luggage,
+    *,
+    jobs: int | None,
+    memory_bytes: int | None,
+) -> tuple[RunRequest, RaySite]:
+    """Start a process of ours on every node that has a CPU to give.
+
+    A cell's device and machine are part of what its result is kept under. So for each device the nodes that have the
+    same one, in machines of the same class, take its cells; where there are several kinds, those of which there are
+    most. The others are named.
+
+    Args:
+        jobs: Cells at once on a node; None for its CPUs and one for each accelerator.
+        memory_bytes: For all cells of a node; None for what its system says.
+
+    Raises:
+        InfrastructureError: No node can take part.
+    """
+
+    def say(text: str) -> None:
+        observer(events.Note(text))
+
+    started = _start(request, luggage, jobs, memory_bytes, say)
+    chosen = chosen_devices(request.devices, [each.introduction.devices for each in started])
+    members = []
+    for each in started:
+        there = each.introduction.devices
+        usable = frozenset(name for name in request.devices if _same(there[name], chosen[name]))
+        for name in sorted(set(request.devices) - usable):
+            had = f"{there[name].name or 'none'} in a machine of class {there[name].machine}"
+            say(f"node {each.name} runs no cells of {name}, for it has {had}")
+        facts = {**each.introduction.host, "devices": sorted(usable), "slots": each.slots}
+        members.append(Member(Node(each.name, usable, each.slots), each.actor, facts))
+        if not usable:
+            ray.kill(each.actor)
+    nodes = [dict(member.facts) for member in members]
+    members = [member for member in members if member.node.devices]
+    described = {"host": dict(members[0].facts), "nodes": nodes}
+    # The least that one has, so that nothing depends on the node on which a cell runs.
+    memory = min(each.introduction.memory_bytes for each in started)
+    ray.get([member.actor.begin.remote(memory) for member in members], timeout=_START_S)
+    fitted = replace(request, memory_bytes=memory)
+    return fitted, RaySite(fitted, members, chosen, described)
+
+
+def _start(
+    request: RunRequest, luggage: Luggage, jobs: int | None, memory_bytes: int | None, say: Callable[[str], None]
+) -> list[_Started]:
+    code = (tool_version(), staged_package(request.environment_options.store).parent.name)
+    asked = []
+    for number, node in enumerate(ray.nodes(), 1):
+        cpus = int(node["Resources"].get("CPU", 0))
+        if node["Alive"] and cpus:
+            slots = jobs or cpus + len(accelerators(request.devices))
+            affinity = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            process = ray.remote(NodeProcess).options(
+                num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=affinity
+            )
+            actor = process.remote(_options(request, luggage, slots, memory_bytes))
+            asked.append((f"{number} ({node['NodeManagerAddress']})", slots, actor, actor.introduce.remote()))
+    started = []
+    for name, slots, actor, answer in asked:
+        try:
+            introduction: Introduction = ray.get(answer, timeout=_START_S)
+        except RayError as error:
+            say(f"node {name} is left out: {_gist(error)}")
+            continue
+        if introduction.code == code:
+            started.append(_Started(name, slots, actor, introduction))
+        else:
+            say(f"node {name} is left out: bisect-torch {introduction.code[0]} there is not the one here, {code[0]}")
+            ray.kill(actor)
+    if not started:
+        raise InfrastructureError(
+            "no node of the Ray cluster can take part",
+            hint="each needs CPUs (ray start --num-cpus), and the bisect-torch that is installed here",
+        )
+    return started
+
+
+def _options(request: RunRequest, luggage: Luggage, slots: int, memory_bytes: int | None) -> NodeOptions:
+    return NodeOptions(
+        environments=request.environment_options,
+        luggage=luggage,
+        variables=steering(os.environ),
+        devices=request.devices,
+        jobs=slots,
+        timeout_s=request.timeout_s,
+        threads=request.threads,
+        memory_bytes=memory_bytes,
+        seed=request.seed,
+        thorough=request.thorough,
+    )
+
+
+def _gist(error: RayError) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def chosen_devices(names: Sequence[str], nodes: Sequence[Mapping[str, Device]]) -> dict[str, Device]:
+    """Of each device of a run the kind that most nodes have, with the least memory that one of these has. Pure.
+
+    A kind is a name, a driver and a machine class. An accelerator that no node can name may be there all the same.
+    """
+    chosen = {}
+    for name in names:
+        there = [node[name] for node in nodes]
+        known = [device for device in there if device.name] or there
+        kind, _ = Counter(replace(device, memory_bytes=None) for device in known).most_common(1)[0]
+        sizes = [device.memory_bytes for device in known if _same(device, kind) and device.memory_bytes is not None]
+        chosen[name] = replace(kind, memory_bytes=min(sizes, default=None))
+    return chosen
+
+
+def _same(one: Device, other: Device) -> bool:
+    return (one.machine, one.name, one.driver) == (other.machine, other.name, other.driver)
