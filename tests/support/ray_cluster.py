@@ -23,9 +23,8 @@ def main(folder: str, stores: list[str]) -> None:
     common = {"object_store_memory": 80_000_000, "include_dashboard": False}
     cluster = Cluster()
     cluster.add_node(num_cpus=0, node_ip_address="127.0.0.1", **common)
-    nodes = [
-        cluster.add_node(wait=False, num_cpus=2, env_vars={"BISECT_TORCH_STORE": each}, **common) for each in stores
-    ]
+    own = [{"BISECT_TORCH_STORE": store} for store in stores]
+    nodes = [cluster.add_node(wait=False, num_cpus=2, env_vars=variables, **common) for variables in own]
     cluster.wait_for_nodes()
     pids = [node.all_processes["raylet"][0].process.pid for node in nodes]
     print(json.dumps({"address": cluster.address, "raylets": pids}), flush=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bisect_torch.engine import events
 from bisect_torch.engine.executor import accelerators
-from bisect_torch.engine.host import Device
+from bisect_torch.engine.ray.devices import chosen_devices, same
 from bisect_torch.engine.ray.dispatch import Node
 from bisect_torch.engine.ray.luggage import Luggage
 from bisect_torch.engine.ray.messages import Introduction, NodeOptions
@@ -71,7 +70,7 @@ def join(
     members = []
     for each in started:
         there = each.introduction.devices
-        usable = frozenset(name for name in request.devices if _same(there[name], chosen[name]))
+        usable = frozenset(name for name in request.devices if same(there[name], chosen[name]))
         for name in sorted(set(request.devices) - usable):
             had = f"{there[name].name or 'none'} in a machine of class {there[name].machine}"
             say(f"node {each.name} runs no cells of {name}, for it has {had}")
@@ -142,22 +141,3 @@ def _options(request: RunRequest, luggage: Luggage, slots: int, memory_bytes: in
 def _gist(error: RayError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def chosen_devices(names: Sequence[str], nodes: Sequence[Mapping[str, Device]]) -> dict[str, Device]:
-    """Of each device of a run the kind that most nodes have, with the least memory that one of these has. Pure.
-
-    A kind is a name, a driver and a machine class. An accelerator that no node can name may be there all the same.
-    """
-    chosen = {}
-    for name in names:
-        there = [node[name] for node in nodes]
-        known = [device for device in there if device.name] or there
-        kind, _ = Counter(replace(device, memory_bytes=None) for device in known).most_common(1)[0]
-        sizes = [device.memory_bytes for device in known if _same(device, kind) and device.memory_bytes is not None]
-        chosen[name] = replace(kind, memory_bytes=min(sizes, default=None))
-    return chosen
-
-
-def _same(one: Device, other: Device) -> bool:
-    return (one.machine, one.name, one.driver) == (other.machine, other.name, other.driver)

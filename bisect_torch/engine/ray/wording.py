@@ -14,6 +14,8 @@ from bisect_torch.redaction.private import CWD
 _MARK = "\ue000"
 """From the private use area: no name and no path has it, so that nothing takes what stands between two for its own."""
 
+_ESCAPED = json.dumps(_MARK)[1:-1]
+
 
 class Wording:
     """Translates texts.
@@ -39,12 +41,11 @@ class Wording:
     def facts(self, facts: Mapping[str, object]) -> dict[str, object]:
         """What a worker saw of a cell."""
         after = self._private.facts(facts)
-        return {
-            name: self._in_users_words(value) if isinstance(value, str) and _MARK in value else value
-            for name, value in after.items()
-        }
+        return {name: self._in_users_words(value) if isinstance(value, str) else value for name, value in after.items()}
 
     def _in_users_words(self, text: str) -> str:
+        if _MARK not in text and _ESCAPED not in text:
+            return text
         for mark, path in self._marks.items():
             text = text.replace(mark, path)
             # In JSON the mark is an escape, and what stands for it must be one too.
