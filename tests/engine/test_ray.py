@@ -164,8 +164,9 @@ def test_a_cluster_gives_what_one_machine_gives(tool: Tool, cluster: Cluster, tm
 def test_cells_get_neither_secrets_nor_what_ray_sets(tool: Tool, cluster: Cluster) -> None:
     tool.write("shown.py", SHOWN)
 
-    answer = on_ray(tool, cluster, "shown.py", "--from", "2.5.0", "--quiet", "--pass-env", "NODE_TOKEN",
-                    USER_TOKEN="user-s3cr3t-1", AWS_PROFILE="user-s3cr3t-2", OMP_NUM_THREADS="7", TORCH_X="1")  # fmt: skip
+    secrets = {"USER_TOKEN": "user-s3cr3t-1", "AWS_PROFILE": "user-s3cr3t-2"}
+    words = ("shown.py", "--from", "2.5.0", "--quiet", "--pass-env", "NODE_TOKEN")
+    answer = on_ray(tool, cluster, *words, OMP_NUM_THREADS="7", TORCH_X="1", **secrets)
 
     assert answer.code == 0, answer.stderr
     (seen,) = {each.stdout_tail for each in ResultsFile.open(tool.folder / "results.parquet").observations()}
@@ -173,12 +174,12 @@ def test_cells_get_neither_secrets_nor_what_ray_sets(tool: Tool, cluster: Cluste
     assert "s3cr3t" not in (tool.folder / "results.parquet").read_bytes().decode("latin1")
 
 
-def held(tool: Tool, cluster: Cluster, *words: str) -> tuple[subprocess.Popen[str], Path]:
+def held(tool: Tool, cluster: Cluster, *words: str, jobs: int = 1) -> tuple[subprocess.Popen[str], Path]:
     """A run whose cells wait until the file ``go`` is there."""
     folder = tool.folder.parent / "holds"
     folder.mkdir()
     tool.write("holds.py", HOLDS.format(folder=str(folder)))
-    own = ("holds.py", "--from", "2.1.0", "--jobs", "1", "--executor", "ray", *words)
+    own = ("holds.py", "--from", "2.1.0", "--jobs", str(jobs), "--executor", "ray", *words)
     return tool.start(*own, RAY_ADDRESS=cluster.address), folder
 
 
@@ -187,6 +188,7 @@ def lost_once(process: subprocess.Popen[str], folder: Path, node: int) -> None:
     before = len(list(folder.iterdir()))
     os.kill(node, signal.SIGKILL)
     assert eventually(lambda: len(list(folder.iterdir())) > before or process.poll() is not None, 60.0)
+    assert process.poll() is None, process.communicate()
 
 
 @pytest.mark.slow
@@ -194,8 +196,8 @@ def lost_once(process: subprocess.Popen[str], folder: Path, node: int) -> None:
 def test_nodes_that_die_lose_nothing(killed: int, tool: Tool, cluster_of: Callable[[int], Cluster]) -> None:
     """Of three nodes one, or a second one that runs what the first gave back."""
     cluster = cluster_of(3)
-    process, folder = held(tool, cluster, "-o", "ray.parquet")
-    assert eventually(lambda: len(list(folder.iterdir())) == 3, 90.0), "a cell runs on each node"
+    process, folder = held(tool, cluster, "-o", "ray.parquet", jobs=len(BODIES))
+    assert eventually(lambda: len(list(folder.iterdir())) == len(BODIES), 90.0), "each node runs some"
 
     for node in cluster.nodes[:killed]:
         lost_once(process, folder, node)
@@ -226,6 +228,22 @@ def test_with_no_node_left_nothing_is_judged(tool: Tool, cluster_of: Callable[[i
     assert len(seen) == len(BODIES)
     (folder / "go").touch()
     assert tool.run("holds.py", "--from", "2.1.0", "-k", "n=3", "--quiet").code == 0
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_no_process_and_the_next_goes_on(tool: Tool, cluster_of: Callable[[int], Cluster]) -> None:
+    cluster = cluster_of(2)
+    process, folder = held(tool, cluster, "-k", "n=1 or n=3")
+    assert eventually(lambda: len(list(folder.iterdir())) == 2, 90.0)
+    process.kill()
+    process.communicate()
+
+    marks = [str(store) for store in cluster.stores]
+    assert eventually(lambda: not any(running_below(mark) for mark in marks), 20.0)
+    (folder / "go").touch()
+    again = on_ray(tool, cluster, "holds.py", "--from", "2.1.0", "-k", "n=1 or n=3", "--quiet")
+    assert again.code == 1, again.stderr
+    assert eventually(lambda: not left_of(cluster), 3.0), "the killed run's folders are swept"
 
 
 @pytest.mark.slow

@@ -210,7 +210,5 @@ class Dispatch:
         return self._losses[key] >= MOST_LOSSES
 
     def clear(self) -> None:
-        """Nothing is to be run any more."""
+        """Nothing more is handed out."""
         self._waiting.clear()
-        for node in self.nodes:
-            node.hands.clear()

@@ -85,12 +85,13 @@ def join(
     memory = min(each.introduction.memory_bytes for each in started)
     ray.get([member.actor.begin.remote(memory) for member in members], timeout=_START_S)
     fitted = replace(request, memory_bytes=memory)
-    return fitted, RaySite(fitted, members, chosen, described)
+    return fitted, RaySite(members, chosen, described)
 
 
 def _start(
     request: RunRequest, luggage: Luggage, jobs: int | None, memory_bytes: int | None, say: Callable[[str], None]
 ) -> list[_Started]:
+    options = ray.put(_options(request, luggage, memory_bytes))
     code = (tool_version(), staged_package(request.environment_options.store).parent.name)
     asked = []
     for number, node in enumerate(ray.nodes(), 1):
@@ -101,7 +102,7 @@ def _start(
             process = ray.remote(NodeProcess).options(
                 num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=affinity
             )
-            actor = process.remote(_options(request, luggage, slots, memory_bytes))
+            actor = process.remote(options, slots)
             asked.append((f"{number} ({node['NodeManagerAddress']})", slots, actor, actor.introduce.remote()))
     started = []
     for name, slots, actor, answer in asked:
@@ -123,13 +124,15 @@ def _start(
     return started
 
 
-def _options(request: RunRequest, luggage: Luggage, slots: int, memory_bytes: int | None) -> NodeOptions:
+def _options(request: RunRequest, luggage: Luggage, memory_bytes: int | None) -> NodeOptions:
+    planned = request.plan.environments
     return NodeOptions(
         environments=request.environment_options,
+        locks={each.build.name: each.lock.read_text(encoding="utf-8") for each in planned if each.lock is not None},
+        pythons={each.build.name: each.request for each in planned},
         luggage=luggage,
         variables=steering(os.environ),
         devices=request.devices,
-        jobs=slots,
         timeout_s=request.timeout_s,
         threads=request.threads,
         memory_bytes=memory_bytes,

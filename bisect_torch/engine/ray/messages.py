@@ -24,18 +24,20 @@ class NodeOptions:
 
     Args:
         environments: How environments are made; their store is the node's own.
+        locks: Build name to the text of the lock that its environment is made from, where there is one.
+        pythons: Build name to the Python that the plan chose.
         luggage: The files of the run.
         variables: Of the user's own, those that steer torch; no secrets are among them.
         devices: Of the run.
-        jobs: Cells at once.
         memory_bytes: For all cells together; None leaves it to the node.
     """
 
     environments: EnvironmentOptions
+    locks: Mapping[str, str]
+    pythons: Mapping[str, str | None]
     luggage: Luggage
     variables: Mapping[str, str]
     devices: tuple[str, ...]
-    jobs: int
     timeout_s: float
     threads: int | None
     memory_bytes: int | None
@@ -48,14 +50,10 @@ class Order:
     """An environment that is wanted.
 
     Args:
-        python: What the plan chose for it.
-        lock: Text of the lock that it is made from; None where the node has to make one.
         identity: Of the environment that another node has made of the same build: this one must be the same.
     """
 
     build: Build
-    python: str | None
-    lock: str | None
     identity: tuple[object, ...] | None = None
 
 

@@ -11,7 +11,7 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,13 +35,15 @@ class Node:
 
     Args:
         options: The run's.
+        slots: Cells at once.
     """
 
-    def __init__(self, options: NodeOptions) -> None:
+    def __init__(self, options: NodeOptions, slots: int) -> None:
         variables.adopt(options.variables, variables.of_parent())
         temporary.sweep()
         store = Store.open()
         self._options = options
+        self._slots = slots
         self._environment_options = replace(options.environments, store=store)
         self._folder = temporary.make_folder()
         self._unpacked = options.luggage.unpack(self._folder)
@@ -85,7 +87,7 @@ class Node:
             working_directory=self._unpacked.working_directory,
             thorough=self._options.thorough,
         )
-        self._executor = LocalExecutor(self._options.jobs, conditions, self._deliver)
+        self._executor = LocalExecutor(self._slots, conditions, self._deliver)
         threading.Thread(target=self._make_in_turn, name="maker", daemon=True).start()
 
     def take(self, number: int, wanted: Wanted) -> None:
@@ -97,13 +99,17 @@ class Node:
 
     def told(self) -> list[Told]:
         """What has happened since this was asked last; waits a moment for something to happen."""
-        found: list[Told] = []
         try:
-            found.append(self._told.get(timeout=_LISTEN_S))
-            while True:
-                found.append(self._told.get_nowait())
+            return [self._told.get(timeout=_LISTEN_S), *self._told_already()]
         except queue.Empty:
-            return found
+            return []
+
+    def _told_already(self) -> Iterator[Told]:
+        while True:
+            try:
+                yield self._told.get_nowait()
+            except queue.Empty:
+                return
 
     def changed(self, builds: Iterable[str]) -> dict[str, str]:
         """What changed in the environments of builds since they were made. Those are made anew when wanted again."""
@@ -115,13 +121,13 @@ class Node:
                 del self._made[name]
         return found
 
-    def stop(self, grace_s: float) -> None:
-        """Kill what runs, and leave nothing behind."""
+    def stop(self, grace_s: float) -> list[Told]:
+        """Kill what runs, and leave nothing behind; gives what has not been told yet."""
         self._cancel.set()
-        if hasattr(self, "_executor"):
-            self._executor.stop(grace_s)
-        self._uses.close()
+        self._executor.stop(grace_s)  # first: a cell that runs would miss its file and blame the build
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._uses.close()
+        return list(self._told_already())
 
     def _make_in_turn(self) -> None:
         """What needs an environment that is not there, in the order in which it came: one is made at a time."""
@@ -162,11 +168,11 @@ class Node:
             reused = name in self._made
             if not reused:
                 environment, reused = environments.ensure(
-                    self._with_lock(order),
+                    self._with_lock(order.build),
                     self._environment_options,
                     progress=lambda event: self._told.put(replace(event, build=order.build)),
                     cancel=self._cancel,
-                    python=order.python,
+                    python=self._options.pythons[name],
                     uses=self._uses,
                 )
                 environment = replace(environment, build=order.build)
@@ -176,14 +182,15 @@ class Node:
             raise InfrastructureError(f"the environment of {name} is another one on this node: {environment.identity}")
         return environment, reused
 
-    def _with_lock(self, order: Order) -> Build:
-        if order.lock is None:
-            return order.build
-        digest = hashlib.sha256(order.lock.encode()).hexdigest()
-        path = self._folder / "locks" / f"{digest[:16]}.lock"
+    def _with_lock(self, build: Build) -> Build:
+        """The build, to be made from the lock that the user's machine has of it, if it has one."""
+        text = self._options.locks.get(build.name)
+        if text is None:
+            return build
+        path = self._folder / "locks" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.lock"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(order.lock, encoding="utf-8")
-        return replace(order.build, lock=path, only_lock=True)
+        path.write_text(text, encoding="utf-8")
+        return replace(build, lock=path, only_lock=True)
 
     def _run(self, number: int, task: Task, environment: Environment) -> None:
         own = replace(task, environment=environment, runs=tuple(map(self._here, task.runs)))

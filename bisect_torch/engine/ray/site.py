@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -19,7 +20,6 @@ from bisect_torch.engine.plan import Task
 from bisect_torch.engine.ray import messages
 from bisect_torch.engine.ray.dispatch import Dispatch, Node
 from bisect_torch.engine.ray.messages import Make, Order, Read, RunTask
-from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.site import Failed, Ready
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, CaseFile, Environment, Outcome
@@ -58,7 +58,6 @@ class RaySite:
     make the environment too. All state is guarded by one lock; messages come from a thread for each node.
 
     Args:
-        request: The run.
         members: The nodes that take part, all of them begun.
         devices: What the devices of the run are on them.
         described: What the manifest has of the cluster.
@@ -66,7 +65,6 @@ class RaySite:
 
     def __init__(
         self,
-        request: RunRequest,
         members: list[Member],
         devices: Mapping[str, Device],
         described: Mapping[str, object],
@@ -77,7 +75,6 @@ class RaySite:
         self._members = {member.node.name: member for member in members}
         self._dispatch = Dispatch([member.node for member in members])
         self._described = described
-        self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._identities: dict[str, tuple[object, ...]] = {}
         self._lock = threading.RLock()
         self._stopped = threading.Event()
@@ -150,11 +147,11 @@ class RaySite:
         deadline = time.monotonic() + grace_s
         with self._lock:
             self._dispatch.clear()
-            members = self._alive()
-        asked = [member.actor.stop.remote(0.8 * grace_s) for member in members]
-        if asked:
-            ray.wait(asked, num_returns=len(asked), timeout=grace_s)
-        for member in members:
+            asked = {member.actor.stop.remote(0.8 * grace_s): member for member in self._alive()}
+        ended, _ = ray.wait(list(asked), num_returns=len(asked), timeout=grace_s) if asked else ([], [])
+        for answer in ended:
+            self._take_last(asked[answer], answer)
+        for member in asked.values():
             ray.kill(member.actor)
         for listener in self._listeners:
             listener.join(timeout=max(0.0, deadline - time.monotonic()))
@@ -165,9 +162,7 @@ class RaySite:
         return [self._members[node.name] for node in self._dispatch.alive]
 
     def _order(self, build: Build) -> Order:
-        planned = self._planned[build.name]
-        lock = None if planned.lock is None else planned.lock.read_text(encoding="utf-8")
-        return Order(build, planned.request, lock, self._identities.get(build.name))
+        return Order(build, self._identities.get(build.name))
 
     def _ask(self, question: _Question) -> None:
         """Have a node make an environment, or read a case file where there is one."""
@@ -220,16 +215,22 @@ class RaySite:
                     return
                 for each in told:
                     self._take(member, place, each)
-                with self._lock:
-                    self._hand_out([member.node])
+                if not self._stopped.is_set():
+                    with self._lock:
+                        self._hand_out([member.node])
         except BaseException as error:  # noqa: BLE001
             # Not handled here but handed over: an exception must not vanish with this thread.
             if not self._stopped.is_set():
                 self._deliver(SlotFailed(error))
 
+    def _take_last(self, member: Member, answer: Any) -> None:
+        """Keep what had ended on a node when it was stopped."""
+        with contextlib.suppress(RayActorError):  # it was lost just now, and what it had not told with it
+            for told in ray.get(answer):
+                if isinstance(told, messages.Ended):
+                    self._on_cell(member, told)
+
     def _take(self, member: Member, place: int, told: messages.Told) -> None:
-        if self._stopped.is_set():
-            return
         if isinstance(told, messages.Began | messages.Ended):
             self._on_cell(member, told)
         elif isinstance(told, messages.EnvironmentMade | messages.Instances):
