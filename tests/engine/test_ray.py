@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -67,7 +68,7 @@ class Cluster:
     """Nodes of which each has a store of its own.
 
     Args:
-        nodes: Process of each node's raylet: when it is killed, Ray's processes there go with it.
+        nodes: Process of each node's raylet, which has started all others there.
         temporary: Where the nodes' processes make their folders.
     """
 
@@ -183,10 +184,26 @@ def held(tool: Tool, cluster: Cluster, *words: str, jobs: int = 1) -> tuple[subp
     return tool.start(*own, RAY_ADDRESS=cluster.address), folder
 
 
+def die(node: int) -> None:
+    """Kill a node as a power cut does: Ray's process and all that it has started, cells too."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    family = [node]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    for member in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+
+
 def lost_once(process: subprocess.Popen[str], folder: Path, node: int) -> None:
     """Kill a node while cells run; they then run on another one."""
     before = len(list(folder.iterdir()))
-    os.kill(node, signal.SIGKILL)
+    die(node)
     assert eventually(lambda: len(list(folder.iterdir())) > before or process.poll() is not None, 60.0)
     assert process.poll() is None, process.communicate()
 
@@ -219,7 +236,7 @@ def test_with_no_node_left_nothing_is_judged(tool: Tool, cluster_of: Callable[[i
     assert eventually(lambda: len(list(folder.iterdir())) == 2, 90.0)
 
     for node in cluster.nodes:
-        os.kill(node, signal.SIGKILL)
+        die(node)
     stdout, stderr = process.communicate(timeout=120)
 
     assert process.returncode == 3, stdout + stderr
