@@ -28,6 +28,8 @@ from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.shipped import tool_version
 
 _LISTEN_S = 1.0
+_GATHER_S = 0.05
+"""What ends so soon after one another is told together: a call through Ray takes both sides 0.7 ms of computing."""
 
 
 class Node:
@@ -100,9 +102,11 @@ class Node:
     def told(self) -> list[Told]:
         """What has happened since this was asked last; waits a moment for something to happen."""
         try:
-            return [self._told.get(timeout=_LISTEN_S), *self._told_already()]
+            first = self._told.get(timeout=_LISTEN_S)
         except queue.Empty:
             return []
+        self._cancel.wait(_GATHER_S)
+        return [first, *self._told_already()]
 
     def _told_already(self) -> Iterator[Told]:
         while True:
