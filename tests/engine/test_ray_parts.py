@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ from bisect_torch.engine.ray.dispatch import Assignment, Dispatch, Node
 from bisect_torch.engine.ray.wording import Wording
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation
+from tests.support.index import FakeIndex
+from tests.support.tool import Tool
+from tests.support.wheels import releases
 
 FILE = CaseFile(Path("/cases.py"), "0" * 64, CaseKind.CASE)
 
@@ -257,3 +262,44 @@ def test_variables_that_steer_torch_travel_and_secrets_and_paths_do_not(monkeypa
         "CUDA_VISIBLE_DEVICES": "2",
         "LANG": "C",
     }
+
+
+# --- what is refused
+
+
+def refused(tool: Tool, *words: str, **variables: str) -> list[str]:
+    answer = tool.run(*words, "--from", "2.1.0", "--quiet", "--executor", "ray", **variables)
+    assert answer.code == 2, answer.stderr
+    assert not list((tool.folder / "store").glob("envs/*"))
+    return answer.stderr.splitlines()
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Iterator[Tool]:
+    with FakeIndex(releases({"2.1.0": ""})) as index:
+        tool = Tool(tmp_path, index)
+        tool.write("repro.py", "import torch\n")
+        yield tool
+
+
+def test_without_ray_a_line_says_how_to_get_it(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "ray.py").write_text("raise ModuleNotFoundError('No module named ray', name='ray')\n")
+    root = str(Path(__file__).parents[2])
+
+    assert refused(tool, "repro.py", PYTHONPATH=os.pathsep.join([str(tmp_path / "without"), root])) == [
+        "error: --executor ray needs ray, which is not installed",
+        'hint: pip install "bisect-torch[ray]"',
+    ]
+
+
+def test_what_the_nodes_cannot_do_is_refused(tool: Tool) -> None:
+    (line,) = refused(tool, "repro.py", "--max-disk", "16GB")
+    assert line == "error: --max-disk is for the store of this machine, not for those of a cluster's nodes"
+
+
+def test_the_plan_needs_no_cluster(tool: Tool) -> None:
+    answer = tool.run("repro.py", "--from", "2.1.0", "--executor", "ray", "--dry-run")
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stdout.startswith("1 build: environments are made on the nodes where they are not there;")
