@@ -35,7 +35,7 @@ def task(build: str, cells: int = 3, device: str = "cpu") -> Task:
 
 
 def nodes(count: int = 3, devices: tuple[str, ...] = ("cpu",)) -> list[Node]:
-    return [Node(f"n{number}", frozenset(devices), slots=1) for number in range(count)]
+    return [Node(f"n{number}", frozenset(devices), slots=2) for number in range(count)]
 
 
 def numbers(task: Task) -> list[object]:
@@ -56,7 +56,7 @@ def test_tasks_go_to_the_node_that_has_the_environment_and_builds_are_shared_out
         assert {work.build for work in whole.for_node(place, 0.0)} <= place.builds
 
 
-def test_a_node_holds_one_task_more_than_it_can_run() -> None:
+def test_a_node_holds_as_many_tasks_as_it_can_run() -> None:
     (place,) = nodes(1)
     whole = Dispatch([place])
     for _ in range(5):
@@ -76,7 +76,7 @@ def test_what_waits_for_an_accelerator_does_not_keep_the_cpu_waiting() -> None:
     for device in ["cuda:0"] * 5 + ["cpu"] * 5:
         whole.add(task("1", device=device), 0.0)
 
-    assert Counter(work.device for work in whole.for_node(place, 0.0)) == {"cuda:0": 2, "cpu": 2}
+    assert Counter(work.device for work in whole.for_node(place, 0.0)) == {"cuda:0": 1, "cpu": 2}
 
 
 def test_a_device_is_only_used_where_it_is() -> None:
@@ -90,12 +90,15 @@ def test_a_device_is_only_used_where_it_is() -> None:
     assert not whole.add(task("1", device="cuda:1"), 0.0)
 
 
-def test_an_idle_node_makes_the_environment_once_more_when_that_pays() -> None:
+def test_a_node_with_room_makes_the_environment_once_more_when_that_pays() -> None:
     first, second = nodes(2)
     whole = Dispatch([first, second])
     for _ in range(4):
         whole.add(task("1"), 0.0)
     whole.for_node(first, 0.0)
+    second.making = 1
+    assert whole.for_node(second, 99.0) == [], "it has something to do"
+    second.making = 0
 
     assert whole.for_node(second, dispatch.SPREAD_AFTER_S - 1) == []
     assert len(whole.for_node(second, dispatch.SPREAD_AFTER_S)) == 2

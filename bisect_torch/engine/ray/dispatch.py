@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from bisect_torch.engine.plan import CellRun, Task
 
 SPREAD_AFTER_S = 20.0
-"""A task that has waited as long as it takes to make an environment goes to an idle node, which makes it once more."""
+"""A task that has waited as long as it takes to make an environment goes to a node that has room for it, which makes
+the environment once more."""
 
 MOST_LOSSES = 2
 """A cell that ran on so many nodes when they were lost is not given to another node in silence."""
@@ -71,13 +72,9 @@ class Node:
         return not self.lost and device in self.devices and build not in self.unfit
 
     def has_room(self, task: Task) -> bool:
-        """One task more than can run is handed over, so that no slot waits for the next."""
+        """Whether a task could begin at once. What waits does so with the run, which another node may ask for it."""
         same = sum(each.task.accelerator == task.accelerator for each in self.hands.values())
-        return same < (self.slots if task.accelerator is None else 1) + 1
-
-    @property
-    def idle(self) -> bool:
-        return not self.hands and not self.making
+        return same < (self.slots if task.accelerator is None else 1)
 
 
 class Dispatch:
@@ -135,8 +132,8 @@ class Dispatch:
         for build in sorted(node.builds - node.unfit):
             for device in sorted(node.devices):
                 given += self._hand(node, (build, device))
-        if not given and node.idle:
-            fit = [key for key in self._waiting if node.fits(*key)]
+        if not given and not node.making:
+            fit = [key for key, works in self._waiting.items() if node.fits(*key) and node.has_room(works[0].task)]
             longest = min(fit, key=lambda key: self._waiting[key][0].since, default=None)
             if longest is not None and now - self._waiting[longest][0].since >= SPREAD_AFTER_S:
                 node.builds.add(longest[0])
