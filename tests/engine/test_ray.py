@@ -217,15 +217,16 @@ def test_nodes_that_die_lose_nothing(killed: int, tool: Tool, cluster_of: Callab
     waiting = [f"{version}-1-*" for version in BODIES]
     assert eventually(lambda: all(list(folder.glob(each)) for each in waiting), 90.0), "each node runs some"
 
-    for node in cluster.nodes[:killed]:
+    # One comes first on which cells have ended that are bad.
+    there = dict(zip(cluster.nodes, cluster.stores, strict=True))
+    for node in sorted(there, key=lambda node: not any(there[node].glob("envs/2.[234].0-*")))[:killed]:
         lost_once(process, folder, node)
     (folder / "go").touch()
     stdout, stderr = process.communicate(timeout=200)
 
     assert process.returncode == 1, stdout + stderr
     assert stderr.count("of the Ray cluster was lost") == killed
-    # On each node cells had ended that are bad, and whether its environments were whole cannot be seen any more.
-    assert stderr.count("bad cells run again: their environments were lost before a last look") == killed
+    assert "bad cells run again: their environments were lost before a last look" in stderr
     assert tool.run("holds.py", "--from", "2.1.0", "-o", "local.parquet", "--quiet").code == 1
     assert cells(tool.folder / "ray.parquet") == cells(tool.folder / "local.parquet")
     assert meaning(tool.folder / "ray.parquet") == meaning(tool.folder / "local.parquet")
