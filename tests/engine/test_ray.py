@@ -139,7 +139,7 @@ def test_a_cluster_gives_what_one_machine_gives(
     tool.write("literal.py", LITERAL_WITH_HELPER)
     tool.write("helper.py", HELPER)
     tool.write("expanded.py", EXPANDED)
-    words = ("literal.py", "expanded.py", "--from", "2.3.0", "-k", "n=1 or n=2", "--quiet")
+    words = ("literal.py", "expanded.py", "--from", "2.4.0", "-k", "n=1 or n=2", "--quiet")
 
     answer = on_ray(tool, cluster, *words, "-o", "ray.parquet", USER_TOKEN="user-s3cr3t-1")
 
