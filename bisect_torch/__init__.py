@@ -5,9 +5,10 @@ They are loaded when they are first used, so that the command line does not pay 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing's own takes milliseconds to import, in which the program cannot listen to Ctrl-C yet
 if TYPE_CHECKING:
+    from typing import Any
+
     from bisect_torch.worker.api import Skip, case, check, record, skip, thorough
 
 __all__ = ["Skip", "case", "check", "record", "skip", "thorough"]

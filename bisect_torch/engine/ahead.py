@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Container, Sequence
 
 from bisect_torch import environments
+from bisect_torch.engine.events import Step
 from bisect_torch.environments import EnvironmentOptions, PlannedEnvironment
 from bisect_torch.errors import BisectTorchError
 
 
 class InstallAhead:
-    """One thread that makes environments, one after another, until told to stop."""
+    """One thread that makes environments, one after another, until told to stop.
+
+    ``made`` names those that it has made, ``steps`` tells how long each attempt took.
+    """
 
     def __init__(self, planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> None:
         self._planned = {each.build.name: each for each in planned}
@@ -23,6 +28,7 @@ class InstallAhead:
         self._tried: set[str] = set()
         self._thread: threading.Thread | None = None
         self.made: list[str] = []
+        self.steps: list[Step] = []
 
     def want(self, names: Sequence[str]) -> None:
         """Make these, in this order, instead of what was wanted before. The one that is being made is finished."""
@@ -49,7 +55,7 @@ class InstallAhead:
 
     def _missing(self, name: str) -> bool:
         planned = self._planned[name]
-        return planned.present is None and not planned.reason and name not in self._tried and name != self._current
+        return planned.present is None and not planned.impossible and name not in self._tried and name != self._current
 
     def _work(self) -> None:
         while True:
@@ -58,7 +64,9 @@ class InstallAhead:
                 if self._cancel.is_set():
                     return
                 name = self._current = self._waiting.pop(0)
+            begin = time.monotonic()
             self._make(self._planned[name])
+            self.steps.append(Step("installing ahead", begin, time.monotonic(), self._planned[name].build))
             with self._changed:
                 self._tried.add(name)
                 self._current = None

@@ -1,14 +1,24 @@
 """What a run tells its observer. The engine emits these in order, from one thread; a report draws them.
 
 No spinner and no print lives in the engine.
+
+What takes time has ``at``, the moment by ``time.monotonic()`` at which it happened in its own thread: an event may be
+told somewhat later. A slot is one of the places that run cells, counted from 0.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bisect_torch.model import Build, Environment, Instance, Judgement, Observation
+from bisect_torch.model import BuildProgress as BuildProgress  # one of the events, which a room below makes
+
+
+def _now() -> float:
+    """An event's moment; two events that say the same are equal whenever they happened."""
+    return field(default_factory=time.monotonic, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,7 @@ class RunPlanned:
         jobs: Cells that run at once.
         to_make: Environments that have to be made, one after another.
         make_s: Seconds that making all of them is expected to take.
+        repeats: Repeats of every cell before any confirmation.
     """
 
     builds: tuple[Build, ...]
@@ -33,6 +44,7 @@ class RunPlanned:
     jobs: int
     to_make: int = 0
     make_s: float = 0.0
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -45,29 +57,23 @@ class RowsAdded:
 
 
 @dataclass(frozen=True)
-class BuildProgress:
-    """A step of making one environment.
-
-    Args:
-        phase: ``waiting``, ``locking``, ``downloading``, ``installing``, ``checking``, ``ready``, ``failed``.
-        done_bytes: Downloaded or linked so far, where known.
-        total_bytes: Expected in all, where known.
-        message: Detail or, for ``failed``, the reason.
-    """
-
-    build: Build
-    phase: str
-    done_bytes: int | None = None
-    total_bytes: int | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True)
 class EnvironmentReady:
     build: Build
     environment: Environment
     seconds: float
     reused: bool
+    at: float = _now()
+
+
+@dataclass(frozen=True)
+class Working:
+    """A slot takes up a piece of work, cells of one build or a case file to read; ``ended`` when it puts it down."""
+
+    build: Build
+    cells: int
+    slot: int
+    ended: bool = False
+    at: float = _now()
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,8 @@ class Loading:
     """A worker that runs cells is being made ready, which can take longer than all its cells.
 
     Args:
-        what: ``loading torch``, ``checking that compile works``, ``reading the cases of x.py``.
-        slot: Which of the places that run cells.
+        what: ``loading torch``, ``checking that compile works``, ``reading the cases of x.py``, ``ending the worker``,
+            ``waiting for memory``.
         ended: It has been loaded, or has failed.
     """
 
@@ -84,6 +90,7 @@ class Loading:
     what: str
     slot: int
     ended: bool = False
+    at: float = _now()
 
 
 @dataclass(frozen=True)
@@ -92,16 +99,37 @@ class CellStarted:
     instance: Instance
     device: str
     repeat: int
+    slot: int = 0
+    at: float = _now()
 
 
 @dataclass(frozen=True)
 class CellFinished:
-    """One repeat of a cell has an observation. ``kept`` means that it comes from an earlier run."""
+    """One repeat of a cell has an observation.
+
+    Args:
+        kept: It comes from an earlier run.
+        slot: Where it ran; None where it did not run.
+    """
 
     instance: Instance
     observation: Observation
     judgement: Judgement
     kept: bool = False
+    slot: int | None = None
+    at: float = _now()
+
+
+@dataclass(frozen=True)
+class CellLost:
+    """The worker of a cell that had started was lost: it says nothing, and runs once more."""
+
+    build: Build
+    instance: Instance
+    device: str
+    repeat: int
+    slot: int
+    at: float = _now()
 
 
 @dataclass(frozen=True)
@@ -115,6 +143,24 @@ class Confirming:
 
     repeats: int
     reason: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """Work of the tool itself that has ended, while nothing else could be told: its cells may have waited for it.
+
+    Args:
+        what: ``journal``, ``results file``, ``sweeping environments``, ``choosing confirmations``, ``starting``,
+            ``installing ahead``.
+        begin: By ``time.monotonic()``.
+        end: Likewise.
+        build: Whose, where it is about one.
+    """
+
+    what: str
+    begin: float
+    end: float
+    build: Build | None = None
 
 
 @dataclass(frozen=True)
@@ -138,10 +184,13 @@ Event = (
     | RowsAdded
     | BuildProgress
     | EnvironmentReady
+    | Working
     | Loading
     | CellStarted
     | CellFinished
+    | CellLost
     | Confirming
+    | Step
     | Note
     | RunFinished
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisect_torch.engine.events import Loading, Note
+from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile, time_limit_s
 from bisect_torch.engine.sessions import run_tests
 from bisect_torch.engine.waiting import Waiting
@@ -32,11 +33,15 @@ class CellDone:
     task: Task
     run: CellRun
     facts: Facts
+    slot: int
+    at: float
 
 
 @dataclass(frozen=True)
 class CellBegan:
     run: CellRun
+    slot: int
+    at: float
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class SlotFailed:
     error: BaseException
 
 
-Message = CellDone | CellBegan | Expanded | Loading | Note | SlotFailed
+Message = CellDone | CellBegan | Expanded | Working | Loading | Note | SlotFailed
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,18 @@ class MemoryBudget:
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def reserve(self, size: int) -> Iterator[None]:
-        """Hold ``size`` bytes, waiting until they are there."""
+    def reserve(
+        self, size: int, waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> Iterator[None]:
+        """Hold ``size`` bytes, waiting until they are there.
+
+        Args:
+            waiting: Entered while that is waited for.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._used == 0 or self._used + size <= self._total)
+            if not self._fits(size):
+                with waiting():
+                    self._changed.wait_for(lambda: self._fits(size))
             self._used += size
         try:
             yield
@@ -106,6 +119,9 @@ class MemoryBudget:
             with self._changed:
                 self._used -= size
                 self._changed.notify_all()
+
+    def _fits(self, size: int) -> bool:
+        return self._used == 0 or self._used + size <= self._total
 
 
 class LocalExecutor:
@@ -119,7 +135,10 @@ class LocalExecutor:
         self._workers: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._slots = [threading.Thread(target=self._slot, name=f"slot-{n}", daemon=True) for n in range(jobs)]
+        self._own = threading.local()
+        self._slots = [
+            threading.Thread(target=self._slot, args=(n,), name=f"slot-{n}", daemon=True) for n in range(jobs)
+        ]
         for slot in self._slots:
             slot.start()
 
@@ -153,7 +172,8 @@ class LocalExecutor:
         for slot in self._slots:
             slot.join(timeout=max(0.0, deadline - time.monotonic()))
 
-    def _slot(self) -> None:
+    def _slot(self, number: int) -> None:
+        self._own.slot = number
         while True:
             with self._waiting.take() as work:
                 if work is None:
@@ -161,13 +181,21 @@ class LocalExecutor:
                 if self._stopped.is_set():
                     continue
                 try:
-                    if isinstance(work, Task):
-                        self._run_task(work)
-                    else:
-                        self._expand(*work)
+                    self._work_on(work)
                 except BaseException as error:  # noqa: BLE001
                     # Not handled here but handed over: an exception must not vanish with this thread.
                     self._deliver(SlotFailed(error))
+
+    def _work_on(self, work: Task | tuple[CaseFile, Environment, tuple[str, ...]]) -> None:
+        cells, build = (len(work.runs), work.environment.build) if isinstance(work, Task) else (0, work[1].build)
+        self._deliver(Working(build, cells, self._own.slot))
+        try:
+            if isinstance(work, Task):
+                self._run_task(work)
+            else:
+                self._expand(*work)
+        finally:
+            self._deliver(Working(build, cells, self._own.slot, ended=True))
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
@@ -185,7 +213,8 @@ class LocalExecutor:
         finally:
             with self._lock:
                 self._workers.discard(worker)
-            worker.close()
+            with self._loading(environment, "ending the worker"):
+                worker.close()
 
     def _on_start(self, worker: WorkerProcess) -> None:
         with self._lock:
@@ -196,7 +225,7 @@ class LocalExecutor:
     @contextlib.contextmanager
     def _loading(self, environment: Environment, what: str) -> Iterator[None]:
         """Say what keeps the slot of this thread from running cells."""
-        slot = threading.get_ident()
+        slot = self._own.slot
         self._deliver(Loading(environment.build, what, slot))
         try:
             yield
@@ -239,14 +268,14 @@ class LocalExecutor:
         refusal = self._refusal(environment, task.runs[0])
         if refusal is not None:
             for run in task.runs:
-                self._deliver(CellDone(task, run, refusal))
+                self._ended(task, run, refusal)
             return
         run_tests(
             task.runs,
             start=lambda: self._worker(environment, "none"),
             request=self._session_request,
-            began=lambda run: self._deliver(CellBegan(run)),
-            ended=lambda run, facts: self._deliver(CellDone(task, run, self._blame(environment, facts))),
+            began=self._began,
+            ended=lambda run, facts: self._ended(task, run, self._blame(environment, facts)),
             note=lambda text: self._deliver(Note(text, environment.build)),
             stopped=self._stopped.is_set,
         )
@@ -283,8 +312,9 @@ class LocalExecutor:
                     with self._loading(task.environment, "loading the compiler stack"):
                         worker.prepare("compile")
                     compiled = True
-                with self._memory.reserve(_host_bytes(run)):
-                    self._deliver(CellBegan(run))
+                waiting = functools.partial(self._loading, task.environment, "waiting for memory")
+                with self._memory.reserve(_host_bytes(run), waiting):
+                    self._began(run)
                     facts = self._blame(task.environment, worker.run(self._request(run)))
             lost = facts["outcome"] == Outcome.LOST.value
             self._finish(task, remaining, facts)
@@ -294,7 +324,13 @@ class LocalExecutor:
         if self._stopped.is_set():
             remaining.clear()  # killed on purpose: what it said is no observation
         else:
-            self._deliver(CellDone(task, run, facts))
+            self._ended(task, run, facts)
+
+    def _began(self, run: CellRun) -> None:
+        self._deliver(CellBegan(run, self._own.slot, time.monotonic()))
+
+    def _ended(self, task: Task, run: CellRun, facts: Facts) -> None:
+        self._deliver(CellDone(task, run, facts, self._own.slot, time.monotonic()))
 
     def _refusal(self, environment: Environment, run: CellRun) -> Facts | None:
         return refusal(run, lambda name: self._capability(environment, name))

@@ -17,6 +17,7 @@ from bisect_torch.engine.request import RunRequest
 from bisect_torch.model import (
     Build,
     BuildKind,
+    CaseKind,
     Environment,
     Instance,
     Isolation,
@@ -258,6 +259,11 @@ class Ledger:
             "timeout_s": self._timeout_s(run),
             "machine": device.machine,
             "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            **(
+                {"local_modules": json.dumps(dict(case.file.local_modules))}
+                if case.file.kind is CaseKind.COMMAND
+                else {}
+            ),
         }
 
     # --- what it means ----------------------------------------------------------------------------------------

@@ -58,7 +58,12 @@ class Probing(Run):
             return super()._settled()
         if self._busy():
             return False
+        if self._making.waiting:
+            self._install()
+            return False
         self._distrust_changed_environments()
+        if self._making.in_turns:
+            self._distrust(self._resweep.changed_of_all())  # they may be gone when the search comes back to them
         return self._inbox.empty()
 
     def _submit(self, runs: list[CellRun]) -> None:
@@ -120,6 +125,15 @@ def with_environments(request: RunRequest, found: Mapping[str, Environment]) -> 
     return dataclasses.replace(request, plan=plan)
 
 
+def without_environments(request: RunRequest, names: Container[str]) -> RunRequest:
+    """The same request, where these builds have no environment any more."""
+    planned = tuple(
+        dataclasses.replace(each, present=None) if each.build.name in names else each
+        for each in request.plan.environments
+    )
+    return dataclasses.replace(request, plan=dataclasses.replace(request.plan, environments=planned))
+
+
 def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], None]) -> RunRequest:
     """The same request, with what was left open of some builds found out: locks, and of nightlies commit and size.
 
@@ -127,7 +141,7 @@ def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], 
         note: Called with a line for what cannot be found out.
 
     Raises:
-        BisectTorchError: The ledger of nightly builds cannot be read or written, or an option cannot be used.
+        BisectTorchError: The ledger of nightly builds cannot be read, or an option cannot be used.
     """
     left = [each for each in request.plan.environments if each.open and each.build.name in names]
     if not left:

@@ -99,25 +99,21 @@ class Rows:
                 found.append(item)
         return found
 
-    def expanded(self, file: CaseFile, told: tuple[Mapping[str, Any], ...]) -> tuple[tuple[Instance, ...], str]:
+    def expanded(self, file: CaseFile, told: tuple[Mapping[str, Any], ...]) -> tuple[tuple[Instance, ...], str | None]:
         """Take what a worker told of a case file.
 
         Returns:
-            The rows that it adds, and why what was told could not be kept; empty when it was.
+            The rows that it adds, and why what was told could not be kept; None when it was.
 
         Raises:
             UsageError: The file declares no case, or something that cannot be run.
         """
         item = next(item for item in self._request.discovered if item.file.path == file.path)
-        problem = ""
-        try:
-            own_digest.write_json(self._kept_in(item), {"rows": told})
-        except OSError as error:  # it would have saved time, no more
-            problem = f"the instances of {file.path.name} are not kept: {error.strerror}"
+        unkept = own_digest.write_kept(self._kept_in(item), {"rows": told})
         added = self._selected(item.file, cases.from_expansion(item, told))
         self._instances[file.path] = added
         self._asked.discard((file.path, ""))
-        return added, problem
+        return added, unkept
 
     def collected(
         self, file: CaseFile, environment: Environment, told: tuple[Mapping[str, Any], ...]
@@ -136,7 +132,10 @@ class Rows:
         """
         read = all(item.file.path in self._instances for item in self._request.discovered)
         if read and self.suites.item is None and self._request.select and not self._any_fits:
-            raise UsageError(f"-k {self._request.select!r} fits no instance")
+            raise UsageError(
+                f"-k {self._request.select!r} fits no instance",
+                hint="it looks at file::instance; --dry-run without -k says which there are",
+            )
 
     def _kept_in(self, item: Discovered) -> Path:
         known_by = [

@@ -13,7 +13,7 @@ import queue
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bisect_torch import analysis, cases, environments, temporary
 from bisect_torch.engine import events, plan, record
@@ -64,7 +64,7 @@ class Run:
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
-        rotation = Rotation(request.plan, request.environment_options)
+        rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
         # Forking a process that has used the system libraries of macOS is not safe.
         can_fork = sys.platform.startswith("linux")
@@ -75,6 +75,7 @@ class Run:
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
         self._parked: list[Environment] = []
+        self._noted: set[events.Note] = set()
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
@@ -88,12 +89,13 @@ class Run:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
-        temporary.sweep()
-        self._rows.read_known(self._ledger.environments.values())
-        self._rows.refuse_empty_choice()
-        rows = self._rows.all()
-        cells = self._ledger.cells(self._request.builds, rows)
-        kept = self._ledger.recall(cells)
+        with self._step("starting"):
+            temporary.sweep()
+            self._rows.read_known(self._ledger.environments.values())
+            self._rows.refuse_empty_choice()
+            rows = self._rows.all()
+            cells = self._ledger.cells(self._request.builds, rows)
+            kept = self._ledger.recall(cells)
         known = len({run.place for run, _ in kept})
         environment_plan = self._request.plan
         self._tell(
@@ -106,14 +108,16 @@ class Run:
                 jobs=self._site.slots,
                 to_make=len(environment_plan.missing),
                 make_s=60 * environment_plan.minutes / self._site.makers if environment_plan.missing else 0.0,
+                repeats=self._request.repeats,
             )
         )
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        self._ledger.file.begin(self._manifest(ended=False))
-        for item in self._request.discovered:
-            self._ledger.file.add_sources(cases.sources(item.file))
+        with self._step("journal"):
+            self._ledger.file.begin(self._manifest(ended=False))
+            for item in self._request.discovered:
+                self._ledger.file.add_sources(cases.sources(item.file))
         self._site.open(self._inbox.put)
         finished = interrupted = False
         try:
@@ -141,6 +145,15 @@ class Run:
             event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
         self._observer(event)
 
+    @contextlib.contextmanager
+    def _step(self, what: str, build: Build | None = None) -> Iterator[None]:
+        """Tell how long work of this thread has taken."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._observer(events.Step(what, begin, time.monotonic(), build))
+
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
         self._making.cancel()
@@ -151,7 +164,8 @@ class Run:
                 self._keep_what_ended()
         finally:
             # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
-            self._ledger.file.finish(self._manifest(ended=finished))
+            with self._step("results file"):
+                self._ledger.file.finish(self._manifest(ended=finished))
         self._making.end(max(0.0, deadline - time.monotonic()))
 
     def _keep_what_ended(self) -> None:
@@ -160,7 +174,7 @@ class Run:
             while True:
                 message = self._inbox.get_nowait()
                 if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
-                    self._record(message.run, message.task.environment, message.facts)
+                    self._record(message.run, message.task.environment, message.facts, message)
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""
@@ -173,7 +187,8 @@ class Run:
         self._distrust_changed_environments()
         failed = {failure.build.name for failure in self._making.failures}
         more = self._making.waiting
-        confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
+        with self._step("choosing confirmations"):
+            confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
         wanted = [run for run in confirmations if run.build.name not in failed]
         here = [run for run in wanted if run.build.name in self._making.ready]
         if here:
@@ -194,8 +209,9 @@ class Run:
 
     def _distrust_changed_environments(self) -> None:
         """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
-        while found := self._resweep.changed(self._all_series()):
-            self._distrust(found)
+        with self._step("sweeping environments"):
+            while found := self._resweep.changed(self._all_series()):
+                self._distrust(found)
 
     def _distrust(self, found: Mapping[str, tuple[str, list[plan.CellRun]]]) -> None:
         for name, (what, runs) in found.items():
@@ -218,7 +234,7 @@ class Run:
         return self._ledger.series(rows) + self._ledger.beside(rows)
 
     def _handle(self, message: _Inbox) -> None:
-        if isinstance(message, events.Loading):
+        if isinstance(message, events.Loading | events.Working):
             self._tell(message)
         elif isinstance(message, events.BuildProgress):
             self._tell(message)
@@ -230,7 +246,7 @@ class Run:
             self._on_failed(message)
         elif isinstance(message, CellBegan):
             run = message.run
-            self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat))
+            self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
         elif isinstance(message, CellDone):
             self._on_cell(message)
         elif isinstance(message, Expanded):
@@ -296,11 +312,11 @@ class Run:
 
     def _on_failed(self, message: Failed) -> None:
         self._making.failures.append(message)
-        self._tell(events.BuildProgress(message.build, "failed", message=message.reason))
+        self._tell(events.BuildProgress(message.build, "failed", message=message.reason, at=message.at))
         self._record_failure(message, self._rows.all())
 
     def _record_failure(self, failure: Failed, rows: tuple[Instance, ...]) -> None:
-        facts = {"outcome": failure.outcome.value, "reason": failure.reason}
+        facts = {"outcome": failure.outcome.value, "reason": failure.reason, "stderr_tail": failure.detail}
         for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
             self._record(run, None, facts)
 
@@ -308,20 +324,30 @@ class Run:
 
     def _on_expanded(self, message: Expanded) -> None:
         if message.error is not None:
-            raise UsageError(message.error)
+            raise UsageError(
+                message.error,
+                hint="the case file failed while it was read; python FILE in an environment with torch shows where",
+            )
         if message.file.kind is CaseKind.PYTEST:
             self._on_collected(message)
             return
-        added, problem = self._rows.expanded(message.file, message.rows)
-        if problem:
-            self._tell(events.Note(problem))
+        added, unkept = self._rows.expanded(message.file, message.rows)
+        self._note_unkept(f"the instances of {message.file.path.name} are", unkept)
         self._on_added(added)
         self._rows.refuse_empty_choice()
         self._start_parked()
 
+    def _note_unkept(self, what: str, why: str | None) -> None:
+        """Say once that something is not kept that would have saved time another day."""
+        note = events.Note(f"{what} not kept: {why}")
+        if why is not None and note not in self._noted:
+            self._noted.add(note)
+            self._tell(note)
+
     def _on_collected(self, message: Expanded) -> None:
         """pytest has told what it collects on a build."""
         added = self._rows.collected(message.file, message.environment, message.rows)
+        self._note_unkept("what pytest collects is", self._rows.suites.unkept)
         self._on_added(added)
         parked = {environment.build.name for environment in self._parked}
         # Those that run already, or have had their turn, and do not have these tests: that is said.
@@ -373,10 +399,11 @@ class Run:
         self._pending -= 1
         if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
             self._retried.add((run.place, run.repeat))
+            self._tell(events.CellLost(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
             self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
             self._submit([run])
             return
-        self._record(run, message.task.environment, message.facts)
+        self._record(run, message.task.environment, message.facts, message)
         self._resweep.ran(run)
 
     def _run_unproven(self, message: Unproven) -> None:
@@ -386,9 +413,24 @@ class Run:
             self._tell(events.Note(f"{len(bad)} bad cells run again: their environments were lost before a last look"))
             self._submit(bad)
 
-    def _record(self, run: plan.CellRun, environment: Environment | None, facts: Mapping[str, object]) -> None:
-        observation, judgement = self._ledger.record(run, environment, facts)
-        self._tell(events.CellFinished(run.instance, observation, judgement))
+    def _record(
+        self,
+        run: plan.CellRun,
+        environment: Environment | None,
+        facts: Mapping[str, object],
+        done: CellDone | None = None,
+    ) -> None:
+        """Take in an observation.
+
+        Args:
+            done: Where and when the cell ended; None for one that did not run.
+        """
+        with self._step("journal"):
+            observation, judgement = self._ledger.record(run, environment, facts)
+        if done is None:
+            self._tell(events.CellFinished(run.instance, observation, judgement))
+        else:
+            self._tell(events.CellFinished(run.instance, observation, judgement, slot=done.slot, at=done.at))
 
     # --- the end ----------------------------------------------------------------------------------------------
 

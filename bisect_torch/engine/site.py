@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bisect_torch import environments
@@ -29,6 +29,10 @@ class Failed:
     build: Build
     outcome: Outcome
     reason: str
+    detail: str | None = None
+    """All that was said of it, where ``reason`` has it in short."""
+    at: float = field(default_factory=time.monotonic)
+    """When it failed, on the monotonic clock."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class LocalSite:
         self.slots = request.jobs
         self._request = request
         self._rotation = rotation
-        self._pythons = {planned.build.name: planned.request for planned in request.plan.environments}
+        self._planned = {planned.build.name: planned for planned in request.plan.environments}
         self._made: dict[str, tuple[Environment, environments.Seal | None]] = {}
         self._progress: Callable[[events.BuildProgress], None]
         self._executor: LocalExecutor
@@ -122,8 +126,9 @@ class LocalSite:
     def make(self, build: Build, cancel: threading.Event) -> Ready | Failed:
         """See :class:`Site`."""
         begin = time.monotonic()
-        refusal = self._rotation.refusal(build)
-        if refusal is not None:
+        planned = self._planned[build.name]
+        refusal = planned.offline or self._rotation.refusal(build)
+        if refusal:
             return Failed(build, Outcome.LOST, refusal)
         try:
             environment, reused = environments.ensure(
@@ -131,11 +136,11 @@ class LocalSite:
                 self._rotation.options,
                 progress=self._progress,
                 cancel=cancel,
-                python=self._pythons[build.name],
+                python=planned.request,
                 uses=self._rotation.uses,
             )
         except BisectTorchError as error:
-            return Failed(build, environments.outcome_of(error), error.message)
+            return Failed(build, environments.outcome_of(error), error.message, error.detail)
         self._rotation.made(environment)
         self._made[build.name] = environment, environments.seal(environment)
         return Ready(build, environment, time.monotonic() - begin, reused)

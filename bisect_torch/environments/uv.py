@@ -1,8 +1,7 @@
-"""Running uv: the one place that does."""
+"""Running uv to make environments: the one place that does."""
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE, backend_index_url, own_index_url, uv_index_arguments
 from bisect_torch.releases.nightly_words import NIGHTLY
+from bisect_torch.uv_program import binary
 
 TRIES = 3
 _PAUSES_S = (1.0, 4.0)
@@ -25,7 +25,7 @@ _BEST_MATCH = ["--index-strategy", "unsafe-best-match"]
 
 # What would change which environment is made, or where. Addresses, credentials, certificates, proxies, link mode,
 # time limits and numbers of connections stay: they are how this machine reaches its index.
-_NOT_FOR_UV = frozenset(
+NOT_FOR_UV = frozenset(
     {
         "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_BREAK_SYSTEM_PACKAGES",
         "UV_EXCLUDE_NEWER", "UV_TORCH_BACKEND", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_EXCLUDE", "UV_BUILD_CONSTRAINT",
@@ -35,23 +35,6 @@ _NOT_FOR_UV = frozenset(
         "UV_NO_EDITABLE", "UV_FROZEN", "UV_LOCKED", "UV_CUSTOM_COMPILE_COMMAND",
     }
 )  # fmt: skip
-
-
-@functools.cache
-def binary() -> str:
-    """The uv of the ``uv`` package.
-
-    Raises:
-        InfrastructureError: The package is there without its program.
-    """
-    import uv
-
-    try:
-        return os.fspath(uv.find_uv_bin())
-    except FileNotFoundError as error:
-        raise InfrastructureError(
-            f"the uv program is missing: {error}", hint="pip install --force-reinstall uv"
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -70,7 +53,7 @@ class Uv:
         kept = {
             name: value
             for name, value in variables_for_uv(os.environ, self.options.pass_env).items()
-            if name not in _NOT_FOR_UV and not name.startswith("PYTHON")
+            if name not in NOT_FOR_UV and not name.startswith("PYTHON")
         }
         kept.update(UV_CACHE_DIR=str(self.options.store.uv_cache), NO_COLOR="1", UV_NO_WRAP="1")
         return kept
@@ -106,12 +89,14 @@ class Uv:
         doing: str,
         *,
         on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
     ) -> Completed:
         """Run uv; network failures that may pass are tried again.
 
         Args:
             doing: What for, for error messages: ``installing torch 2.9.1``.
             on_line: Called with each line of stderr.
+            hopeless: Says why it is of no use to wait any longer; uv is then stopped, and not tried again.
 
         Raises:
             Interrupted: ``cancel`` was set.
@@ -119,11 +104,13 @@ class Uv:
             InfrastructureError: Anything else that failed.
         """
         for pause in (*_PAUSES_S[: TRIES - 1], None):
-            completed = self.attempt(arguments, on_line=on_line)
+            completed = self.attempt(arguments, on_line=on_line, hopeless=hopeless)
             if completed.returncode == 0:
                 return completed
             if self.cancel is not None and self.cancel.is_set():
                 raise Interrupted(f"interrupted while {doing}")
+            if hopeless():
+                raise InfrastructureError(f"{doing}: {hopeless()}")
             error = classify(completed, doing)
             if not isinstance(error, TransientFailure) or pause is None:
                 raise error
@@ -133,20 +120,32 @@ class Uv:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def attempt(
-        self, arguments: Sequence[str | os.PathLike[str]], *, on_line: Callable[[str], None] | None = None
+        self,
+        arguments: Sequence[str | os.PathLike[str]],
+        *,
+        on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
+        limit_s: float = _TIME_LIMIT_S,
     ) -> Completed:
-        """Run uv once, whatever its exit status."""
+        """Run uv once, whatever its exit status.
+
+        Args:
+            limit_s: Seconds after which it is stopped.
+        """
         try:
             return run_process(
                 [binary(), *arguments],
                 env=self.variables(),
                 cwd=self.options.store.neutral,
-                timeout_s=_TIME_LIMIT_S,
+                timeout_s=limit_s,
                 on_stderr_line=on_line,
                 cancel=self.cancel,
+                hopeless=lambda: bool(hopeless()),
             )
         except OSError as error:
-            raise InfrastructureError(f"uv cannot be started: {error}") from error
+            raise InfrastructureError(
+                f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv"
+            ) from error
 
     def forget(self, packages: Sequence[str]) -> None:
         """Remove the cache entries of packages, so that they are downloaded anew."""

@@ -26,6 +26,7 @@ from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.catalogue import envs_folder
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.platforms import LINUX_AARCH64, LINUX_X86_64, MACOS_ARM64, Target
+from bisect_torch.uv_program import binary
 
 LOCKED_TOGETHER = ("numpy", "setuptools")
 """Besides torch: without numpy no tensor converts, without setuptools inductor fails on half of the releases."""
@@ -41,6 +42,8 @@ _UV_PLATFORMS = {
 }
 _MACOS_DEPLOYMENT_TARGET = "15.0"
 _UV_TIMEOUT_S = 300.0
+
+_MADE_ANEW = "the lock was changed by hand: bisect-torch envs lock makes it anew, or install bisect-torch again"
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,15 @@ def parse_lock(text: str) -> tuple[Pin, ...]:
             requirement = Requirement(words.partition("--hash")[0].strip())
             (version,) = requirement.specifier
         except (InvalidRequirement, ValueError) as error:
-            raise InfrastructureError(f"a lock has a line that is no exact version: {words[:80]}") from error
+            raise InfrastructureError(
+                f"a lock has a line that is no exact version: {words[:80]}",
+                hint=_MADE_ANEW,
+            ) from error
         if version.operator != "==":
-            raise InfrastructureError(f"a lock has a line that is no exact version: {words[:80]}")
+            raise InfrastructureError(
+                f"a lock has a line that is no exact version: {words[:80]}",
+                hint=_MADE_ANEW,
+            )
         name = canonicalize_name(requirement.name)
         pins.append(Pin(name, version.version, requirement.marker, tuple(_HASH.findall(words))))
     return tuple(pins)
@@ -150,7 +159,10 @@ def make_lock(
             "--exclude-newer", newest.strftime("%Y-%m-%dT%H:%M:%SZ"), *uv_arguments, str(wanted),
         )  # fmt: skip
     if result.returncode != 0:
-        raise InfrastructureError(f"torch {version} cannot be locked: {_last_words(result.stderr)}")
+        raise InfrastructureError(
+            f"torch {version} cannot be locked: {_last_words(result.stderr)}",
+            hint="check the index and the version; bisect-torch doctor looks at both",
+        )
     return result.stdout
 
 
@@ -219,14 +231,12 @@ def _uv_disagrees(text: str, applying: Iterable[Pin], target: Target, uv_argumen
 
 
 def _uv(*words: str) -> Completed:
-    from uv import find_uv_bin  # loaded here: reading a lock must not need uv
-
     own = {"MACOSX_DEPLOYMENT_TARGET": _MACOS_DEPLOYMENT_TARGET, "NO_COLOR": "1"}
     environment = {**variables_for_uv(os.environ), **own}
     try:
-        result = run_process([find_uv_bin(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
-    except (OSError, FileNotFoundError) as error:
-        raise InfrastructureError(f"uv cannot be started: {error}", hint="install the uv package again") from error
+        result = run_process([binary(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
+    except OSError as error:
+        raise InfrastructureError(f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv") from error
     if result.timed_out:
         raise InfrastructureError(f"uv did not end within {_UV_TIMEOUT_S:.0f} s", hint="check the network")
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bisect_torch.engine.events import BuildProgress, Loading, Note
+from bisect_torch.engine.events import BuildProgress, Loading, Note, Working
 from bisect_torch.engine.host import Device
 from bisect_torch.engine.plan import Task
 from bisect_torch.engine.ray.luggage import Luggage
@@ -120,14 +120,16 @@ class EnvironmentFailed:
     number: int
     outcome: Outcome
     reason: str
+    detail: str | None
 
 
 @dataclass(frozen=True)
 class Began:
-    """A cell of a task began: its place among the task's."""
+    """A cell of a task began: its place among the task's, and the slot of the node."""
 
     number: int
     place: int
+    slot: int
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ class Ended:
 
     number: int
     place: int
+    slot: int
     facts: Facts
 
 
@@ -155,4 +158,6 @@ class NodeFailed:
     reason: str
 
 
-Told = EnvironmentMade | EnvironmentFailed | Began | Ended | Instances | NodeFailed | BuildProgress | Loading | Note
+_OfCells = Began | Ended | Working | Loading
+_OfEnvironments = EnvironmentMade | EnvironmentFailed | BuildProgress
+Told = _OfCells | _OfEnvironments | Instances | NodeFailed | Note

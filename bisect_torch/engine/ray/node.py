@@ -146,7 +146,8 @@ class Node:
             environment, reused = self._environment(wanted.order)
         except BisectTorchError as error:
             reason = self._wording.text(error.message)
-            self._told.put(messages.EnvironmentFailed(number, environments.outcome_of(error), reason))
+            detail = None if error.detail is None else self._wording.text(error.detail)
+            self._told.put(messages.EnvironmentFailed(number, environments.outcome_of(error), reason, detail))
         except BaseException as error:  # noqa: BLE001
             # Not handled here but handed over: an exception must not vanish with this thread.
             self._told.put(messages.NodeFailed(f"{type(error).__name__}: {error}"))
@@ -219,10 +220,10 @@ class Node:
     def _deliver(self, message: Message) -> None:
         """From the executor's threads."""
         if isinstance(message, CellBegan):
-            self._told.put(messages.Began(*self._places[id(message.run)]))
+            self._told.put(messages.Began(*self._places[id(message.run)], message.slot))
         elif isinstance(message, CellDone):
             number, place = self._places.pop(id(message.run))
-            self._told.put(messages.Ended(number, place, self._wording.facts(message.facts)))
+            self._told.put(messages.Ended(number, place, message.slot, self._wording.facts(message.facts)))
             if place == len(message.task.runs) - 1:
                 del self._running[number]
         elif isinstance(message, Expanded):

@@ -35,12 +35,14 @@ class Member:
     Args:
         actor: Ray's handle of :class:`bisect_torch.engine.ray.node.Node`.
         facts: For the manifest.
+        first_slot: The run counts the slots of all nodes together.
     """
 
     node: Node
     actor: Any
     facts: Mapping[str, object]
     asked: dict[int, _Question] = field(default_factory=dict)
+    first_slot: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,11 @@ class RaySite:
     def open(self, deliver: Callable[[site.Told], None]) -> None:
         """See :class:`Site`."""
         self._deliver = deliver
-        for place, member in enumerate(self._members.values()):
-            listener = threading.Thread(target=self._listen, args=(member, place), name=member.node.name, daemon=True)
+        slots = 0
+        for member in self._members.values():
+            member.first_slot = slots
+            slots += member.node.slots
+            listener = threading.Thread(target=self._listen, args=(member,), name=member.node.name, daemon=True)
             self._listeners.append(listener)
             listener.start()
 
@@ -180,11 +185,11 @@ class RaySite:
                 return
         self._refuse(question, Outcome.LOST, _NO_NODE)
 
-    def _refuse(self, question: _Question, outcome: Outcome, reason: str) -> None:
+    def _refuse(self, question: _Question, outcome: Outcome, reason: str, detail: str | None = None) -> None:
         if isinstance(question.wanted, Read):
             self._deliver(Expanded(question.wanted.file, question.wanted.environment, (), reason))
         elif question.answer is not None:
-            question.answer(Failed(question.wanted.order.build, outcome, reason))
+            question.answer(Failed(question.wanted.order.build, outcome, reason, detail))
 
     def _hand_out(self, nodes: Iterable[Node]) -> None:
         now = time.monotonic()
@@ -206,7 +211,7 @@ class RaySite:
 
     # --- being told
 
-    def _listen(self, member: Member, place: int) -> None:
+    def _listen(self, member: Member) -> None:
         """Take what a node tells until it is lost, or the run is over."""
         try:
             while not self._stopped.is_set():
@@ -214,7 +219,7 @@ class RaySite:
                 if told is None:
                     return
                 for each in told:
-                    self._take(member, place, each)
+                    self._take(member, each)
                 if not self._stopped.is_set():
                     with self._lock:
                         self._hand_out([member.node])
@@ -230,7 +235,7 @@ class RaySite:
                 if isinstance(told, messages.Ended):
                     self._on_cell(member, told)
 
-    def _take(self, member: Member, place: int, told: messages.Told) -> None:
+    def _take(self, member: Member, told: messages.Told) -> None:
         if isinstance(told, messages.Began | messages.Ended):
             self._on_cell(member, told)
         elif isinstance(told, messages.EnvironmentMade | messages.Instances):
@@ -239,20 +244,23 @@ class RaySite:
             self._on_refusal(member, told)
         elif isinstance(told, messages.NodeFailed):
             raise InfrastructureError(f"node {member.node.name}: {told.reason}")
-        elif isinstance(told, events.Loading):
-            self._deliver(replace(told, slot=hash((place, told.slot))))
+        elif isinstance(told, events.Loading | events.Working):
+            self._deliver(replace(told, slot=member.first_slot + told.slot, at=time.monotonic()))
+        elif isinstance(told, events.BuildProgress):
+            self._deliver(replace(told, at=time.monotonic()))
         else:
             self._deliver(told)
 
     def _on_cell(self, member: Member, told: messages.Began | messages.Ended) -> None:
+        slot, now = member.first_slot + told.slot, time.monotonic()  # the node's clock is another one
         with self._lock:
             if isinstance(told, messages.Began):
                 work = member.node.hands[told.number]
                 work.began.add(told.place)
-                self._deliver(CellBegan(work.task.runs[told.place]))
+                self._deliver(CellBegan(work.task.runs[told.place], slot, now))
             else:
                 task, run = self._dispatch.ended(member.node, told.number, told.place)
-                self._deliver(CellDone(task, run, told.facts))
+                self._deliver(CellDone(task, run, told.facts, slot, now))
 
     def _on_answer(self, member: Member, told: messages.EnvironmentMade | messages.Instances) -> None:
         with self._lock:
@@ -280,7 +288,7 @@ class RaySite:
                 return
             member.node.making -= isinstance(question.wanted, Make)
             member.node.builds.discard(question.wanted.order.build.name)
-        self._refuse(question, told.outcome, told.reason)
+        self._refuse(question, told.outcome, told.reason, told.detail)
 
     # --- losing
 
@@ -305,4 +313,5 @@ class RaySite:
 
     def _give_up(self, cells: Iterable[tuple[Task, Any]], reason: str = _NO_NODE) -> None:
         for task, run in cells:
-            self._deliver(CellDone(task, run, {"outcome": Outcome.LOST.value, "reason": reason}))
+            facts = {"outcome": Outcome.LOST.value, "reason": reason}
+            self._deliver(CellDone(task, run, facts, 0, time.monotonic()))
