@@ -20,6 +20,7 @@ from bisect_torch.engine.ray.dispatch import Assignment, Dispatch, Node
 from bisect_torch.engine.ray.wording import Wording
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation
+from bisect_torch.numerics.guard import settings as guard
 from tests.support.index import FakeIndex
 from tests.support.tool import Tool
 from tests.support.wheels import releases
@@ -252,9 +253,10 @@ def test_variables_that_steer_torch_travel_and_secrets_and_paths_do_not(monkeypa
         "TORCH_API_TOKEN": "s3cr3t-value",
         "HF_TOKEN": "hf-value",
         "PATH": "/bin",
+        guard.VARIABLE: "1",
     }
     sent = variables.steering(given)
-    assert sent == {"OMP_NUM_THREADS": "3", "TORCH_LOGS": "+dynamo"}
+    assert sent == {"OMP_NUM_THREADS": "3", "TORCH_LOGS": "+dynamo", guard.VARIABLE: "1"}
 
     monkeypatch.setattr("os.environ", {"OMP_NUM_THREADS": "1", "MKL_X": "1", "CUDA_VISIBLE_DEVICES": "", "RAY_X": "1",
                                        "LANG": "C"})  # fmt: skip
@@ -264,6 +266,7 @@ def test_variables_that_steer_torch_travel_and_secrets_and_paths_do_not(monkeypa
         "TORCH_LOGS": "+dynamo",
         "CUDA_VISIBLE_DEVICES": "2",
         "LANG": "C",
+        guard.VARIABLE: "1",
     }
 
 
@@ -297,8 +300,9 @@ def test_without_ray_a_line_says_how_to_get_it(tool: Tool, tmp_path: Path) -> No
 
 
 def test_what_the_nodes_cannot_do_is_refused(tool: Tool) -> None:
-    (line,) = refused(tool, "repro.py", "--max-disk", "16GB")
+    line, hint = refused(tool, "repro.py", "--max-disk", "16GB")
     assert line == "error: --max-disk is for the store of this machine, not for those of a cluster's nodes"
+    assert hint.startswith("hint: ")
 
 
 def test_the_plan_needs_no_cluster(tool: Tool) -> None:

@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bisect_torch.numerics.guard.settings import VARIABLE as GUARD
 from bisect_torch.redaction import without_secrets
 
 _STEERING = (
     "ATEN_", "CUBLAS_", "CUDA_LAUNCH_BLOCKING", "CUDNN_", "KMP_", "MKL_", "NCCL_", "NVIDIA_TF32_OVERRIDE", "OMP_",
-    "OPENBLAS_", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_", GUARD,
+    "OPENBLAS_", "PYTORCH_", "TORCH", "TRITON_", "VECLIB_", "BISECT_TORCH_GUARD",
 )  # fmt: skip
 """How the names begin of variables that change what torch and the libraries below it compute, or how."""
 
