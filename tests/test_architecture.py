@@ -178,8 +178,8 @@ def test_every_path_of_the_page_is_there() -> None:
 
 
 def requirements() -> set[str]:
-    """Names that the tool itself needs, with the extra of reports."""
-    listed = re.findall(r"^(?:dependencies|report) = \[\n(.*?)^\]", PROJECT, re.DOTALL | re.MULTILINE)
+    """Names that the tool itself needs, with the extras of reports and of Ray."""
+    listed = re.findall(r"^(?:dependencies|report|ray) = \[\n(.*?)^\]", PROJECT, re.DOTALL | re.MULTILINE)
     return {re.match(r"[\w-]+", line.strip(' ",'))[0] for part in listed for line in part.splitlines()}  # type: ignore[index]
 
 
