@@ -96,8 +96,7 @@ class Journal:
                 try:
                     if size != self._end:
                         size = _mend_end(fd, size)
-                    if (written := os.write(fd, lines)) < len(lines):
-                        _write_rest(fd, lines[written:], size)
+                    _write_whole(fd, lines, size)
                     self._end = size + len(lines)
                     if self._own == size:
                         self._own = self._end
@@ -300,11 +299,11 @@ def _mend_end(fd: int, size: int) -> int:
     return start
 
 
-def _write_rest(fd: int, rest: bytes, size: int) -> None:
-    """The disk is full: the next write says so. Or it is not any more."""
+def _write_whole(fd: int, lines: bytes, size: int) -> None:
     try:
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        written = os.write(fd, lines)
+        while written < len(lines):  # the disk is full; the next write says so
+            written += os.write(fd, lines[written:])
     except OSError:
         os.ftruncate(fd, size)
         raise
