@@ -110,6 +110,7 @@ class Run:
         circumstances = (self._staged.parent.name, request.projects, options.extras, options.locks, options.backend)
         self._suites = Suites(request.discovered, options.store.expansions, circumstances)
         self._parked: list[Environment] = []
+        self._begun = False
         self._installing = False
         self._installer: threading.Thread
         self._executor: LocalExecutor
@@ -151,10 +152,6 @@ class Run:
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        with self._step("journal"):
-            self._ledger.file.begin(self._manifest(ended=False))
-            for item in self._request.discovered:
-                self._ledger.file.add_sources(cases.sources(item.file))
         self._executor = LocalExecutor(self._request.jobs, self._request.conditions(self._staged), self._inbox.put)
         finished = interrupted = False
         try:
@@ -201,8 +198,9 @@ class Run:
                 self._keep_what_ended()
         finally:
             # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
-            with self._step("results file"):
-                self._ledger.file.finish(self._manifest(ended=finished))
+            if self._begun or not self._ledger.file.settled:
+                with self._step("results file"):
+                    self._ledger.file.finish(self._manifest(ended=finished))
         if self._installing:
             self._installer.join(timeout=max(0.0, deadline - time.monotonic()))
         self._rotation.uses.close()
@@ -300,7 +298,18 @@ class Run:
         """Environments are needed; the first of their groups is made."""
         self._rotation.add(builds)
         if self._rotation.waiting:
+            self._begin()
             self._install()
+
+    def _begin(self) -> None:
+        """Record the run before the first thing that it adds. One that finds everything known is no part of results."""
+        if self._begun:
+            return
+        self._begun = True
+        with self._step("journal"):
+            self._ledger.file.begin(self._manifest(ended=False))
+            for item in self._request.discovered:
+                self._ledger.file.add_sources(cases.sources(item.file))
 
     def _install(self) -> None:
         """Make the next group of environments ready in a thread of its own, those that exist already first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
@@ -12,7 +13,9 @@ from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.index import IndexOptions, catalogue_builds, effective_options, list_builds
 from bisect_torch.releases.selection import Selection, release_order, select
-from bisect_torch.releases.unreleased import Unreleased
+
+if TYPE_CHECKING:
+    from bisect_torch.releases.unreleased import Unreleased
 
 
 def choose_builds(
@@ -48,6 +51,9 @@ def choose_builds(
     """
     if not selection.unreleased and not selection.nightly and selection.inside is None:
         return _releases(selection, options, python, backend, cache_dir, note)
+    # Only now: it loads what asks servers, which takes as long as all else that is needed to find releases.
+    from bisect_torch.releases.unreleased import Unreleased
+
     return _with_unreleased(
         selection,
         Unreleased.of(

@@ -40,6 +40,7 @@ class ResultsFile:
         self.path = path
         self.private = private
         self.problems: tuple[str, ...] = ()
+        self._whole = True
         self._metadata = metadata
         self._journal = journal
         self._recorded = Recorded(table, in_columns)
@@ -68,8 +69,9 @@ class ResultsFile:
         _check_place(path, journal.path, must_exist)
         content = journal.read()
         private = this_machine() if private is None else private
-        table, metadata = _read(path, private) if path.exists() else (None, Metadata())
+        table, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
         results = cls(path, table, metadata, journal, private)
+        results._whole = redacted
         results._take_in(content)
         return results
 
@@ -84,6 +86,11 @@ class ResultsFile:
             self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
         if content.torn:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to be written that the Parquet file does not hold as it would be written now."""
+        return self._whole and self.path.exists() and not self._journal.path.exists()
 
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
@@ -196,9 +203,10 @@ class ResultsFile:
             raise InfrastructureError(f"cannot write {self._journal.path}: {error.strerror}") from error
 
     def _finish_locked(self, content: JournalContent, manifest: Mapping[str, object] | None) -> None:
-        table, metadata = (
-            _read(self.path, self.private) if self.path.exists() else (self._recorded.stored, self._metadata)
-        )
+        if self.path.exists():
+            table, metadata, _ = _read(self.path, self.private)
+        else:
+            table, metadata = self._recorded.stored, self._metadata
         found, more, strange = _records(self.path, content, self.private)
         recorded = Recorded(table, in_columns)
         for observation in found:
@@ -214,6 +222,7 @@ class ResultsFile:
         self._journal.remove_locked()
         self._metadata = metadata
         self._recorded = recorded
+        self._whole = True
 
     def close(self) -> None:
         """Let go of the journal; what has been appended stays there."""
@@ -237,15 +246,15 @@ def _differing(observation: Observation) -> dict[str, Any]:
 _NOT_NONE = {name: default for name, default in DEFAULTS.items() if default is not None}
 
 
-def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata]:
-    """Table and metadata of a file; redacted here where its writer did not do that yet."""
+def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata, bool]:
+    """Table and metadata of a file, and whether its writer had redacted it; else that is done here."""
     table, metadata, redacted = read_table(path)
     if redacted:
-        return table, metadata
+        return table, metadata, True
     found = Recorded(None, in_columns)
     for each in Rows(table):
         found.add(private.observation(each))
-    return found.rows().table, metadata.redacted(private)
+    return found.rows().table, metadata.redacted(private), False
 
 
 def _records(

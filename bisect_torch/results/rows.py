@@ -1,4 +1,7 @@
-"""The rows of a results file as observations, each made when it is looked at."""
+"""The rows of a results file as observations, each made when it is looked at.
+
+``pyarrow.compute`` is loaded only by what needs it: it takes as long as reading a file does, to look a few cells up.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bisect_torch.analysis.columns import Codes, Columns
 from bisect_torch.model import Observation
@@ -118,7 +120,9 @@ class Rows(Columns):
         return self._codes[key]
 
     def _codes_of(self, names: tuple[str, ...]) -> Codes:
-        together, most = pa.repeat(pa.scalar(0, pa.int64()), len(self)), 1
+        import pyarrow.compute as pc
+
+        together, most = as_array(array("q", bytes(8 * len(self)))), 1
         for name in names:
             if name not in self.table.column_names:
                 continue
@@ -127,12 +131,15 @@ class Rows(Columns):
                 continue
             if most * len(values) > _MOST:
                 together, most = _renumbered(together)
-            together = pc.add(pc.multiply(together, len(values)), numbers)
+            # pa.scalar, which a plain number would become, imports pandas where that is installed: 0.2 s.
+            together = pc.add(pc.multiply(together, as_array(array("q", [len(values)]))[0]), numbers)
             most *= len(values)
         of = _numbers_in(_renumbered(together)[0])
         return Codes(of, _first(of))
 
     def ordered(self, codes: Codes, name: str) -> Sequence[int]:
+        import pyarrow.compute as pc
+
         keys = {"code": as_array(codes.of)}
         if name in self.table.column_names:
             column = self._column(name)
@@ -175,16 +182,28 @@ def _with_defaults(table: pa.Table, name: str) -> list[object]:
     default = DEFAULTS.get(name)
     if column.null_count == len(column):
         return [default] * len(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    values: list[object] = column.to_pylist()
+    values = _values(column)
     if default is not None and column.null_count:
         return [default if value is None else value for value in values]
     return values
 
 
+def _values(column: pa.ChunkedArray) -> list[object]:
+    """The values of a column; what stands once in its dictionary is one object."""
+    if not pa.types.is_dictionary(column.type):
+        found: list[object] = column.to_pylist()
+        return found
+    found = []
+    for chunk in column.chunks:
+        names = [*chunk.dictionary.to_pylist(), None]
+        found += [names[-1 if place is None else place] for place in chunk.indices.to_pylist()]
+    return found
+
+
 def _numbered(column: pa.Array, default: object) -> tuple[pa.Array, pa.Array]:
     """For each value its number, and the values by number; None has one too, unless a default stands for it."""
+    import pyarrow.compute as pc
+
     if default is not None and column.null_count:
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         column = pc.fill_null(plain, default)

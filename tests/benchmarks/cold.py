@@ -3,9 +3,9 @@
     python -m tests.benchmarks.cold --releases 3 --folder /somewhere/large
 
 All begin with an empty cache and download everything. By hand: ``uv venv``, ``uv pip install``, the first ``import
-torch``, and the same cells in fresh processes. nox does the same on uv; asv installs with pip and forks. Ours comes with
-its confirmations, each in an interpreter of its own. A side's files are
-removed before the next one begins: 15 releases are 27 GB to download and 51 GB of disk a side, 3 are 6 and 12.
+torch``, and the same cells in fresh processes. nox does the same on uv; asv installs with pip and forks. Ours comes
+with its confirmations, each in an interpreter of its own. A side's files are removed before the next one begins: 15
+releases are 27 GB to download and 51 GB of disk a side, 3 are 6 and 12.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sides:
         variables = {
             **{key: value for key, value in os.environ.items() if key != "BISECT_TORCH_STORE"},
             "UV_CACHE_DIR": os.fspath(there / "uv-cache"),
-            "PIP_CACHE_DIR": os.fspath(there / "pip-cache"),
+            "PIP_NO_CACHE_DIR": "1",  # it would be empty, and filling it takes time and disk
             # uv gives it to the peers; without it nox would not find uv.
             "PATH": os.pathsep.join([os.environ["PATH"], str(Path(find_uv_bin()).parent)]),
         }

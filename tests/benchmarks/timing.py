@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -52,19 +53,42 @@ def quiet_python(python: Path) -> dict[str, str]:
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PATH": f"{python.parent}{os.pathsep}{kept['PATH']}"}
 
 
-def side_by_side(rounds: int, **measured: Callable[[], float]) -> dict[str, float]:
+def built() -> tuple[str, ...]:
+    """Those of :data:`RELEASES` whose environment is in the user's store, in release order.
+
+    Raises:
+        SystemExit: There are fewer than two.
+    """
+    done = subprocess.run([*TOOL, "envs", "list", "--json"], check=True, capture_output=True, text=True)
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}."
+    there = {
+        each["name"]
+        for each in json.loads(done.stdout)
+        if each["backend"] == "pypi" and each["python_version"].startswith(minor)
+    }
+    found = tuple(version for version in RELEASES if version in there)
+    if len(found) < 2:
+        raise SystemExit(f"build them first: bisect-torch envs build --versions {','.join(RELEASES)}")
+    print(f"{len(found)} releases in the store: {', '.join(found)}", file=sys.stderr)
+    return found
+
+
+def side_by_side(rounds: int, *, digits: int = 2, **measured: Callable[[], float]) -> dict[str, float]:
     """Median seconds of each, measured in turn so that a drift of the machine's speed meets all alike."""
     found: dict[str, list[float]] = {name: [] for name in measured}
     for number in range(rounds):
         for name, measure in measured.items():
             found[name].append(measure())
-            print(f"round {number + 1}: {name} {found[name][-1]:.2f} s", file=sys.stderr)
+            load = os.getloadavg()[0]
+            print(f"round {number + 1}: {name} {found[name][-1]:.{digits}f} s, load {load:.1f}", file=sys.stderr)
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def report(title: str, ours: float, theirs: float, limit: float) -> int:
+def report(title: str, ours: float, theirs: float, limit: float, *, digits: int = 2) -> int:
     """Print one line of the table. Returns 0 when the ratio is within the limit, else 1."""
     ratio = ours / theirs
     verdict = "within" if ratio <= limit else "BEYOND"
-    print(f"{title}: {ours:.2f} s against {theirs:.2f} s: ratio {ratio:.4f}, {verdict} the limit {limit:.4f}")
+    print(
+        f"{title}: {ours:.{digits}f} s against {theirs:.{digits}f} s: ratio {ratio:.4f}, {verdict} the limit {limit:.4f}"
+    )
     return int(ratio > limit)
