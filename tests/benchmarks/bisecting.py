@@ -37,9 +37,7 @@ def main() -> int:
     options = parser.parse_args()
     versions = built()
     if options.first_bad not in versions[1:]:
-        raise SystemExit(
-            f"{options.first_bad} has no environment in the store, or is the oldest: {', '.join(versions)}"
-        )
+        raise SystemExit(f"{options.first_bad} is the oldest in the store, or not there: {', '.join(versions)}")
     first_bad = tuple(int(part) for part in options.first_bad.split("."))
     missing = _between(versions)
     judged: list[int] = []

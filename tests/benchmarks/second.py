@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.second
 
-The run is repeated word for word: it reads its case file, chooses the builds, looks at their environments, finds each cell
-in the results file, and prints the matrix and what changed. The other side is ``python -c 'import pyarrow.parquet,
+The run is repeated word for word: it reads its case file, chooses the builds, looks at their environments, finds each
+cell in the results file, and prints the matrix and what changed. The other side is ``python -c 'import pyarrow.parquet,
 rich.console'`` with the same interpreter.
 """
 

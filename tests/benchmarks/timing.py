@@ -88,7 +88,6 @@ def report(title: str, ours: float, theirs: float, limit: float, *, digits: int 
     """Print one line of the table. Returns 0 when the ratio is within the limit, else 1."""
     ratio = ours / theirs
     verdict = "within" if ratio <= limit else "BEYOND"
-    print(
-        f"{title}: {ours:.{digits}f} s against {theirs:.{digits}f} s: ratio {ratio:.4f}, {verdict} the limit {limit:.4f}"
-    )
+    figures = f"{ours:.{digits}f} s against {theirs:.{digits}f} s"
+    print(f"{title}: {figures}: ratio {ratio:.4f}, {verdict} the limit {limit:.4f}")
     return int(ratio > limit)

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.warm
 
-All releases of the matrix that are in the store. The bound is 1.1 x (sum of bare ``import torch`` from bytecode / cores +
-the cells' own time + the confirmations), the last as the run itself shows them: from the moment when it says that it
-confirms to its end.
+All releases of the matrix that are in the store. The bound is 1.1 x (sum of bare ``import torch`` from bytecode /
+cores + the cells' own time + the confirmations), the last as the run itself shows them: from the moment when it says
+that it confirms to its end.
 """
 
 from __future__ import annotations
