@@ -64,7 +64,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     """Wraps a text unless it has lines of its own, and names a value once: ``-o, --output FILE``."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30)
+        super().__init__(prog, max_help_position=30, width=_columns() - 2)
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
@@ -83,6 +83,20 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
             return super()._format_action_invocation(action)
         value = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {value}"
+
+
+def _columns() -> int:
+    """As shutil.get_terminal_size tells, which loads four compression libraries for it."""
+    try:
+        columns = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        columns = 0
+    if columns > 0:
+        return columns
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,8 +4,8 @@
 
 Both have torch imported and the heap collected and frozen, and run the same small case one after the other. The bare
 child makes the tensors, leaves by ``os._exit``, and is waited for: no isolation, nothing recorded. Ours is supervised,
-and its observation goes into the journal; one slot runs them all. What each of both spends before its first cell is left
-out: ours is taken from the trace, from the start of the first cell to the start of the last one.
+and its observation goes into the journal; one slot runs them all. What each of both spends before its first cell is
+left out: ours is taken from the trace, from the start of the first cell to the start of the last one.
 """
 
 from __future__ import annotations
