@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from bisect_torch.cli import output
-from bisect_torch.cli.left_out import LeftOut
 from bisect_torch.cli.words import before_dashes, before_pytest
 from bisect_torch.errors import BisectTorchError, InfrastructureError, UsageError
 
@@ -125,6 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nearly all objects of a short command are modules' own, and stay: looking for garbage among them while they
         # are loaded is a tenth of the time that a second run takes.
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+        from bisect_torch.cli.left_out import LeftOut
+
         # matplotlib, for pictures of a report, does need numpy.
         sys.meta_path.insert(0, LeftOut({"pandas"} if words[:1] == ["report"] else {"numpy", "pandas"}))
     debug = "--debug" in before_dashes(words)[0] or os.environ.get("BISECT_TORCH_DEBUG", "") not in ("", "0")
