@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -19,6 +20,7 @@ from bisect_torch.releases.locks import lock_path, read_lock
 from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, local_path, shown_url
 from bisect_torch.releases.platforms import (
     Target,
+    fits_others,
     named_platforms,
     named_pythons,
     parsed_filename,
@@ -237,22 +239,36 @@ def builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], pyth
         except (InvalidWheelFilename, InvalidVersion):
             continue
         grouped.setdefault(version.public, []).append(file)
-    named = {name for group in grouped.values() for file in group for name in named_pythons(file.filename)}
-    candidates = sorted_pythons([*named, *known_pythons()])
-    builds = (_build(version, group, catalogue.get(version), candidates, python) for version, group in grouped.items())
+    names = [file.filename for group in grouped.values() for file in group]
+    candidates = sorted_pythons([*chain(*map(named_pythons, names)), *known_pythons()])
+    here = platforms_here().intersection(chain(*map(named_platforms, names)))
+    builds = (
+        _build(version, group, catalogue.get(version), candidates, python, here) for version, group in grouped.items()
+    )
     return [build for build in builds if build is not None]
 
 
 def _build(
-    version: str, files: list[IndexFile], release: Release | None, candidates: Iterable[str], python: str | None
+    version: str,
+    files: list[IndexFile],
+    release: Release | None,
+    candidates: Iterable[str],
+    python: str | None,
+    here: frozenset[str] | None = None,
 ) -> Build | None:
-    """The build, None when no wheel fits this platform."""
-    here = platforms_here()
+    """The build, None when no wheel fits this platform.
+
+    Args:
+        here: The platform tags of this machine that wheels name; all of them when None.
+    """
+    here = platforms_here() if here is None else here
     usable = [file for file in files if not here.isdisjoint(named_platforms(file.filename))]
-    pythons = tuple(name for name in candidates if best_file(usable, name) is not None)
+    if not any(fits_others(file.filename) for file in usable):
+        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in usable)))
+    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(usable, name, here) is not None)
     if not pythons:
         return None
-    shown = best_file(usable, python or pythons[-1])
+    shown = best_file(usable, python or pythons[-1], here)
     same = release is not None and _is_release(version, files)
     first = min((file.uploaded for file in files if file.uploaded is not None), default=None)
     catalogued = release.day if release is not None else None
@@ -280,9 +296,13 @@ def _is_release(version: str, files: Iterable[IndexFile]) -> bool:
     return any(f"--hash=sha256:{file.sha256}" in text for file in files if len(file.sha256 or "") == _HASH_DIGITS)
 
 
-def best_file(files: Iterable[IndexFile], python: str) -> IndexFile | None:
-    """The file that an installer would choose for this Python here."""
-    target = Target(python)
+def best_file(files: Iterable[IndexFile], python: str, tags: frozenset[str] | None = None) -> IndexFile | None:
+    """The file that an installer would choose for this Python here.
+
+    Args:
+        tags: See :class:`~bisect_torch.releases.platforms.Target`.
+    """
+    target = Target(python, tags=tags)
     ranked = []
     for file in files:
         rank = target.rank(file.filename)

@@ -37,10 +37,13 @@ class Target:
     Args:
         python: Minor version: ``3.11``.
         platform: One of :data:`LOCKED_PLATFORMS`; None for the machine that this runs on.
+        tags: The only platform tags that wheels can name, where that is known: there are fewer tags to be made then,
+            and the same wheels come first.
     """
 
     python: str
     platform: str | None = None
+    tags: frozenset[str] | None = None
 
     def markers(self) -> dict[str, str]:
         """Values of environment markers (``sys_platform == 'linux'``) on this target."""
@@ -129,12 +132,21 @@ def named_pythons(filename: str) -> frozenset[str]:
     return frozenset(f"{text[0]}.{text[1:]}" for text in digits if text.isdigit() and len(text) > 1)
 
 
+def fits_others(filename: str) -> bool:
+    """Whether a wheel may fit Pythons that its tags do not name: those of ``py3``, of the stable ABI, of no ABI."""
+    try:
+        _, _, _, tags = parsed_filename(filename)
+    except InvalidWheelFilename:
+        return False
+    return any(tag.abi != tag.interpreter for tag in tags)
+
+
 @lru_cache(maxsize=64)
 def _places(target: Target) -> dict[Tag, int]:
     major, minor = (int(part) for part in target.python.split("."))
     interpreter = f"cp{major}{minor}"
     # Before 3.8 the ABI had an "m"; torch releases that the tool is about have none of those.
-    platforms = list(_platforms(target.platform))
+    platforms = [name for name in _platforms(target.platform) if target.tags is None or name in target.tags]
     tags = [
         *cpython_tags((major, minor), abis=[interpreter], platforms=platforms),
         *compatible_tags((major, minor), interpreter=interpreter, platforms=platforms),
