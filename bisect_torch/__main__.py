@@ -2,6 +2,6 @@
 
 import sys
 
-from bisect_torch.cli.main import main
+from bisect_torch.cli.entry import main
 
 sys.exit(main())

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bisect_torch.redaction import without_secrets
+
 _DIE_WITH_PARENT = (
     "import ctypes,fcntl,os,signal,sys;"
     "ctypes.CDLL(None).prctl(1,signal.SIGKILL,0,0,0);"
@@ -68,14 +70,16 @@ def run_process(
     timeout_s: float | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
+    hopeless: Callable[[], bool] = lambda: False,
 ) -> Completed:
     """Run a program to its end, in its own process group, with no stdin.
 
     Args:
-        env: The whole environment of the child; the parent's when None.
+        env: The whole environment of the child; the parent's without its secrets when None.
         timeout_s: Seconds after which the group is killed.
         on_stderr_line: Called with each line of stderr as it comes, from another thread.
         cancel: When set, the group is killed; the result then has the signal's return code.
+        hopeless: Asked all the time; the same happens when it says so.
 
     Raises:
         OSError: The program cannot be started.
@@ -84,7 +88,7 @@ def run_process(
     try:
         child = subprocess.Popen(
             with_parent(argv, lifeline=lifeline),
-            env=None if env is None else dict(env),
+            env=without_secrets(os.environ) if env is None else dict(env),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -100,7 +104,7 @@ def run_process(
     finally:
         os.close(lifeline)
     try:
-        return _to_its_end(child, timeout_s, on_stderr_line, cancel)
+        return _to_its_end(child, timeout_s, on_stderr_line, lambda: hopeless() or bool(cancel and cancel.is_set()))
     finally:
         os.close(held)
 
@@ -109,7 +113,7 @@ def _to_its_end(
     child: subprocess.Popen[str],
     timeout_s: float | None,
     on_stderr_line: Callable[[str], None] | None,
-    cancel: threading.Event | None,
+    stop: Callable[[], bool],
 ) -> Completed:
     stdout: list[str] = []
     stderr: list[str] = []
@@ -137,7 +141,7 @@ def _to_its_end(
         except subprocess.TimeoutExpired:
             waited += 0.1
         timed_out = timeout_s is not None and waited >= timeout_s
-        if timed_out or (cancel is not None and cancel.is_set()):
+        if timed_out or stop():
             kill_group(child.pid)
             child.wait()
             break

@@ -9,14 +9,16 @@ class BisectTorchError(Exception):
     Args:
         message: One line for the user: what is wrong, with the name of the thing.
         hint: What to do about it, printed on a line of its own after ``hint:``.
+        detail: All that another program said about it, for files; never printed as a line.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, detail: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.detail = detail
 
 
 class UsageError(BisectTorchError):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bisect_torch import temporary
 
@@ -30,11 +31,29 @@ def filled(data: bytes) -> bytes:
     Raises:
         ValueError: It does not hold it.
     """
+    start, digest = _digest_for(data)
+    return data[:start] + digest + data[start + _DIGITS :]
+
+
+def _digest_for(data: bytes | mmap.mmap) -> tuple[int, bytes]:
     place = data.rfind(BLANK.encode())
     if place < 0:
         raise ValueError("there is no place for the digest")
     start = place + len(_MARK)
-    return data[:start] + _digest(data, start) + data[start + _DIGITS :]
+    return start, _digest(data, start)
+
+
+def fill(file: BinaryIO) -> None:
+    """As :func:`filled`, of a file that is open for reading and writing, in its place.
+
+    Raises:
+        ValueError: It does not hold :data:`BLANK`.
+        OSError: It cannot be read or written.
+    """
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start, digest = _digest_for(data)
+    file.seek(start)
+    file.write(digest)
 
 
 def last_mark(data: bytes) -> bytes | None:
@@ -59,10 +78,11 @@ def fits(data: bytes, carried: bytes | None) -> bool | None:
     return data[start : start + _DIGITS] == _digest(data, start)
 
 
-def _digest(data: bytes, start: int) -> bytes:
+def _digest(data: bytes | mmap.mmap, start: int) -> bytes:
     state = hashlib.blake2b(digest_size=_DIGITS // 2)
-    for part in (memoryview(data)[:start], b"0" * _DIGITS, memoryview(data)[start + _DIGITS :]):
-        state.update(part)
+    with memoryview(data) as whole, whole[:start] as before, whole[start + _DIGITS :] as after:
+        for part in (before, b"0" * _DIGITS, after):
+            state.update(part)
     return state.hexdigest().encode()
 
 
@@ -108,12 +128,17 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_kept(path: Path) -> dict[str, Any] | None:
-    """What is kept for speed alone; None when it is not there, or damaged: it is then made anew.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """What is kept for speed alone; None when it is not there, damaged or cannot be read: it is then made anew."""
     try:
         return from_json(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return None
+
+
+def write_kept(path: Path, values: Mapping[str, Any]) -> str | None:
+    """Keep what would only save time another day. A full disk costs no more than that: why it is not kept, or None."""
+    try:
+        write_json(path, values)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

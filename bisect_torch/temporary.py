@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -13,6 +14,11 @@ from pathlib import Path
 
 _PREFIX = "bt-"
 """Begins the names of folders: short, since Unix sockets that lie in them may have 107 characters."""
+
+_SHORT = Path("/tmp")
+_LONGEST = 28
+"""Characters that the system's place may have. torch puts a socket of 33 characters into a cell's folder, whose own
+name below that place has up to 41; the longest that a socket can have is 107 on Linux and 103 on macOS."""
 
 
 @functools.cache
@@ -36,9 +42,34 @@ def make_folder(parent: Path | None = None) -> Path:
     """A new folder of this process.
 
     Args:
-        parent: The system's own place when None.
+        parent: The system's own place when None, by a name that is short enough for sockets.
     """
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}-", dir=parent or _short(Path(tempfile.gettempdir()))))
+
+
+@functools.cache
+def _short(place: Path) -> Path:
+    """The same place by a shorter name, where its own is too long: a link, removed when this process ends.
+
+    With a long TMPDIR sharing tensors fails in torch itself, which would be taken for the build's fault.
+    """
+    link = _SHORT / f"{_PREFIX}{owner()}"
+    if len(os.fspath(place)) <= _LONGEST:
+        return place
+    try:
+        link.symlink_to(place, target_is_directory=True)
+    except OSError:  # it cannot be written, or another thread or user was quicker
+        return link if _is_our_link(link) and link.readlink() == place else place
+    atexit.register(link.unlink, missing_ok=True)
+    return link
+
+
+def _is_our_link(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:  # another run was quicker
+        return False
+    return stat.S_ISLNK(status.st_mode) and status.st_uid == os.getuid()
 
 
 @contextlib.contextmanager
@@ -52,11 +83,14 @@ def folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def sweep(parent: Path | None = None) -> None:
-    """Remove the folders whose process was killed.
+    """Remove the folders whose process was killed, and its short name for their place.
 
     Args:
         parent: Where they were made; the system's own place when None.
     """
+    for link in _SHORT.glob(f"{_PREFIX}*"):
+        if is_gone(link.name.removeprefix(_PREFIX)) and _is_our_link(link):
+            link.unlink(missing_ok=True)
     for each in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*-*"):
         if is_gone(each.name.removeprefix(_PREFIX).partition("-")[0]) and _is_ours(each):
             _make_writable(each)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from bisect_torch.cases import discover
 from bisect_torch.cli import main as program
 from bisect_torch.engine.executor import CellRequest, WorkerProcess
 from bisect_torch.environments import Store, clean_environment_variables, probe_interpreter, staged_package
+from bisect_torch.numerics.check import compare
 from bisect_torch.results import schema_table
 
 ROOT = Path(__file__).parent.parent
@@ -71,6 +74,33 @@ def test_the_example_is_a_case_file(tmp_path: Path) -> None:
         *(f"bmm[dtype={dtype},batch={batch}]" for dtype in ("float32", "bfloat16") for batch in (16, 65552)),
         "compiled",
     ]
+
+
+CASES = (ROOT / "cases" / "README.md").read_text()
+
+
+def test_the_table_of_checks_arguments_is_that_of_the_code() -> None:
+    table = CASES.partition("| argument | what |")[2]
+    told = re.findall(r"`(\w+)=?`", " ".join(re.findall(r"^\| (`\w+=?`(?:, `\w+=`)?) \|", table, re.MULTILINE)))
+
+    assert sorted(told) == sorted(inspect.signature(compare).parameters)
+
+
+@pytest.mark.real_torch
+def test_the_example_with_a_fault_model_names_it(tmp_path: Path, real_torch: Mapping[str, Path]) -> None:
+    example = tmp_path / "cases.py"
+    example.write_text(next(block for block in blocks("python", CASES) if "explain=" in block))
+    staged = staged_package(Store.open(tmp_path / "store"))
+
+    for version, python in real_torch.items():
+        environment = probe_interpreter(python)
+        variables = clean_environment_variables(python)
+        wrong = Version(environment.torch_version) >= Version("2.7")  # where the default became float32's
+        with WorkerProcess.start(environment, staged, stage="eager", threads=None, env=variables) as worker:
+            parameters = {"dtype": "bfloat16"}
+            facts = worker.run(CellRequest(file=example, kind="case", case="rms_norm_eps", parameters=parameters))
+            told = facts.get("explained_by")
+            assert (version, told) == (version, "eps of float32" if wrong else None)
 
 
 @pytest.mark.real_torch

@@ -60,3 +60,45 @@ def test_two_may_remove_one_folder_at_once(tmp_path: Path, monkeypatch: pytest.M
     remove_tree(root)
     assert others == []
     assert not root.exists()
+
+
+PROGRAM = """
+import os, signal, sys
+from bisect_torch import temporary
+first, second = temporary.make_folder(), temporary.make_folder()
+print(first)
+(first / "of a cell").mkdir()
+print(os.path.realpath(second))
+sys.stdout.flush()
+if "killed" in sys.argv:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def in_a_long_place(place: Path, *words: str) -> list[str]:
+    variables = {**os.environ, "TMPDIR": str(place)}
+    words = (sys.executable, "-c", PROGRAM, *words)
+    done = subprocess.run(words, env=variables, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_a_long_place_has_a_short_name(tmp_path: Path) -> None:
+    """torch cannot share tensors where the folder of a cell has more than 73 characters."""
+    place = tmp_path / ("long" * 20)
+    place.mkdir()
+    named, real = in_a_long_place(place)
+    assert len(f"{named}/c12345678/torch-shm-dir-123456/manager.sock") <= 103
+    assert Path(real).parent == place
+    assert len(list(place.iterdir())) == 2
+    assert not Path(named).parent.is_symlink(), "it goes with the process"
+
+
+def test_the_short_name_of_a_killed_process_is_swept(tmp_path: Path) -> None:
+    place = tmp_path / ("long" * 20)
+    place.mkdir()
+    named, _ = in_a_long_place(place, "killed")
+    assert Path(named).parent.is_symlink()
+    temporary.sweep(place)
+    assert not Path(named).parent.is_symlink()
+    assert list(place.iterdir()) == []

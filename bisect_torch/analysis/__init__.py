@@ -3,7 +3,7 @@
 from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.analysis.series import Row, build_series, counted
+from bisect_torch.analysis.series import Row, alike, build_series, counted
 from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Row",
     "Tolerances",
     "Wanted",
+    "alike",
     "build_series",
     "confirmed",
     "counted",

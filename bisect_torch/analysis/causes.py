@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
-from bisect_torch.analysis.transitions import fold, transitions
+from bisect_torch.analysis.transitions import changes, fold, transitions
 from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 
 Models = Mapping[tuple[str, str, str, str], str]
@@ -16,6 +18,31 @@ _KINDS = (
     *_BAD_ENDS, TransitionKind.CHANGED, TransitionKind.FIXED, TransitionKind.DISAPPEARED, TransitionKind.APPEARED,
 )  # fmt: skip
 _VERDICTS = (Verdict.WRONG, Verdict.CRASH, Verdict.ERROR, Verdict.TIMEOUT, Verdict.OOM)
+
+
+class Others(Sequence[Series]):
+    """Rows of a group that are not among some of them, without a copy of the group for each cause."""
+
+    def __init__(self, group: Sequence[Series], without: Sequence[Series]) -> None:
+        self._group = group
+        self._without = without
+
+    def __len__(self) -> int:
+        return len(self._group) - len(self._without)
+
+    @overload
+    def __getitem__(self, place: int) -> Series: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Series]: ...
+    def __getitem__(self, place: int | slice) -> Series | Sequence[Series]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            return list(itertools.islice(self, start, stop, step)) if step > 0 else list(self)[place]
+        return next(itertools.islice(self, range(len(self))[place], None))
+
+    def __iter__(self) -> Iterator[Series]:
+        left_out = {id(each) for each in self._without}
+        return (each for each in self._group if id(each) not in left_out)
 
 
 @dataclass(frozen=True)
@@ -31,16 +58,16 @@ class Cause:
 
     series: tuple[Series, ...]
     changes: tuple[tuple[Transition, ...], ...]
-    same_history: tuple[Series, ...] = ()
+    same_history: Sequence[Series] = ()
 
     @property
     def judged(self) -> tuple[Point, ...]:
         """The judged points of the first row."""
-        return tuple(point for point in self.series[0].points if point is not None and point.judgement.verdict.judged)
+        return tuple(point for point in self.series[0].answers if point is not None and point.judgement.verdict.judged)
 
     @property
     def flaky(self) -> bool:
-        return any(point is not None and point.flaky for each in self.series for point in each.points)
+        return any(point is not None and point.flaky for each in self.series for point in each.answers)
 
     @property
     def main_change(self) -> tuple[Transition, ...]:
@@ -68,22 +95,22 @@ def causes(series: Sequence[Series], models: Models | None = None) -> list[Cause
             groups.setdefault(_evidence(each, models or {}) or _case(each), []).append(each)
         parts = _with_their_case(list(groups.values()))
         for part in parts:
-            members = {id(each) for each in part}
-            others = tuple(each for each in alike if id(each) not in members)
-            found.append(Cause(tuple(part), _changes(part), others))
+            found.append(Cause(tuple(part), _changes(part), Others(alike, part)))
     return sorted(found, key=_severity)  # stable
 
 
 def _with_their_case(groups: list[list[Series]]) -> list[list[Series]]:
     """Groups that share a case are one: instances of a case that went alike are never told apart."""
     merged: list[list[Series]] = []
+    of_case: dict[tuple[str, str], int] = {}
     for group in groups:
-        names = {_case(each) for each in group}
-        home = next((other for other in merged if names & {_case(each) for each in other}), None)
-        if home is None:
-            merged.append(list(group))
-        else:
-            home.extend(group)
+        cases = dict.fromkeys(map(_case, group))
+        home = min((of_case[case] for case in cases if case in of_case), default=len(merged))
+        if home == len(merged):
+            merged.append([])
+        merged[home] += group
+        for case in cases:
+            of_case.setdefault(case, home)
     return merged
 
 
@@ -93,13 +120,18 @@ def _case(series: Series) -> tuple[str, str]:
 
 def _telling(series: Series) -> bool:
     """Whether something is bad, flaky or changes."""
-    return any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in series.points)
+    return any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in series.answers)
 
 
 def _evidence(series: Series, models: Models) -> tuple[object, ...] | None:
     """What is seen at every bad end of a change and at the newest point; None where one of them shows too little."""
-    ends = [end for change in transitions(series) for end in (change.before, change.after)]
-    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+    ends = [
+        end
+        for one, other, _ in changes(series.builds, series.answers)
+        for end in (series.answers[one], series.answers[other])
+        if end is not None
+    ]
+    judged = [point for point in series.answers if point is not None and point.judgement.verdict.judged]
     shown: list[str] = []
     for point in [*ends, *judged[-1:]]:
         if not point.judgement.verdict.bad:

@@ -9,8 +9,10 @@ looked at. What is meant is said elsewhere, once: :func:`~bisect_torch.analysis.
 from __future__ import annotations
 
 import functools
+import itertools
 from abc import abstractmethod
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,12 +49,33 @@ class Columns(Sequence[Observation]):
         """One field of every row. A value that many rows share is one object."""
 
     @abstractmethod
-    def ordered(self, codes: Codes, name: str) -> Sequence[int]:
-        """All rows, sorted by their numbers, then by a text field (None counts as empty), then by their place."""
+    def grouped(self, numbers: Sequence[int]) -> Sequence[int]:
+        """The places of all rows, sorted by their numbers, then as they stand."""
+
+    @abstractmethod
+    def several(self, names: Sequence[str]) -> Sequence[int]:
+        """Places of the rows with which another row agrees in these fields."""
+
+    @abstractmethod
+    def laid_out(self, builds: Sequence[str]) -> Sequence[int]:
+        """For each row of :attr:`by_row` and each of these builds, where the first observation of that cell stands; -1
+        where there is none."""
+
+    @abstractmethod
+    def gathered(self, numbers: Sequence[int], places: Sequence[int]) -> Sequence[int]:
+        """Those of the numbers that stand at these places; -1 for the place -1."""
+
+    @abstractmethod
+    def paired(self, one: Sequence[int], other: Sequence[int], size: int) -> Sequence[int]:
+        """A number for each pair of numbers, of which the second is below ``size``: ``one * size + other``."""
 
     @abstractmethod
     def take(self, places: Sequence[int]) -> Columns:
         """These rows, in this order, without copying anything."""
+
+    @abstractmethod
+    def only(self, places: Sequence[int], names: Sequence[str]) -> Iterable[Observation]:
+        """The observations there, of which nothing but these fields may be looked at."""
 
     def distinct(self, name: str) -> list[object]:
         """The different values of a field, in the order in which they first occur."""
@@ -74,43 +97,52 @@ class Columns(Sequence[Observation]):
     def cells_of(self, row: tuple[str, str, str]) -> Mapping[str, Sequence[int]]:
         """Build name to where the observations of that cell of a row stand, in the order in which they were made."""
         if self._last_row != row:
-            found: dict[str, list[int]] = {}
-            names = self.values("build_name")
-            for place in sorted(self.by_row.of(row)) if row in self.by_row.number else ():
-                found.setdefault(str(names[place]), []).append(place)
-            self._last_row, self._last_cells = row, found
+            self._last_row = row
+            self._last_cells = self.by_build(self.by_row.of(row)) if row in self.by_row.number else {}
         return self._last_cells
 
     _last_row: tuple[str, str, str] | None = None
     _last_cells: Mapping[str, Sequence[int]] = {}
 
+    def by_build(self, places: Iterable[int]) -> dict[str, list[int]]:
+        """Build name to those of these places, in the order in which the observations there were made."""
+        found: dict[str, list[int]] = {}
+        builds = self.values("build_name")
+        for place in places:
+            build: str = builds[place]  # type: ignore[assignment]
+            if build in found:
+                found[build].append(place)
+            else:
+                found[build] = [place]
+        for several in found.values():
+            if len(several) > 1:
+                several.sort(key=self.started_at)  # stable
+        return found
+
+    def started_at(self, place: int) -> str:
+        """When an observation was made; nothing where that is not known."""
+        return str(self.field(place, "started_at") or "")
+
     @functools.cached_property
     def once_each(self) -> bool:
         """Whether all observations count: a row has one generation, a cell one key, a repeat one observation."""
-        cells, rows = (len(self.codes(names).first) for names in (CELL, ROW))
-        return (
-            len(self.codes((*ROW, *GENERATION)).first) == rows
-            and len(self.codes((*CELL, "key")).first) == cells
-            and len(self.codes((*CELL, "repeat")).first) == len(self)
-        )
+        if len(self.codes((*ROW, *GENERATION)).first) > len(self.codes(ROW).first):
+            return False
+        beside = self.take(self.several(CELL))  # an observation that is alone in its cell counts
+        cells = len(beside.codes(CELL).first)
+        keys, repeats = (len(beside.codes((*CELL, name)).first) for name in ("key", "repeat"))
+        return (keys, repeats) == (cells, len(beside))
 
     @functools.cached_property
     def by_row(self) -> RowPlaces:
-        """Where the observations of each row stand, oldest first."""
+        """Where the observations of each row stand, in the order in which they were recorded."""
         codes = self.codes(ROW)
-        ends = [0] * len(codes.first)
-        for code in codes.of:
-            ends[code] += 1
-        starts, total = [], 0
-        for number in ends:
-            starts.append(total)
-            total += number
         files, instances, devices = ([str(self.field(place, name)) for place in codes.first] for name in ROW)
-        return RowPlaces(
-            {row: place for place, row in enumerate(zip(files, instances, devices, strict=True))},
-            (*starts, total),
-            self.ordered(codes, "started_at"),
-        )
+        number = {row: place for place, row in enumerate(zip(files, instances, devices, strict=True))}
+        ends = [0] * len(number)
+        for code, times in Counter(codes.of).items():
+            ends[code] = times
+        return RowPlaces(number, (0, *itertools.accumulate(ends)), self.grouped(codes.of))
 
 
 @dataclass(frozen=True)
@@ -120,7 +152,7 @@ class RowPlaces:
     Args:
         number: Case file, instance and device to the row's number, in the order of their first observations.
         starts: Where the places of each row begin in ``places``, and the end of the last.
-        places: Of all observations, row by row, the oldest of a row first; of equally old ones that recorded first.
+        places: Of all observations, row by row, of each row in the order in which they were recorded.
     """
 
     number: dict[tuple[str, str, str], int]
@@ -134,9 +166,12 @@ class RowPlaces:
 
 
 def telling(observations: Iterable[Observation], names: Sequence[str]) -> Iterable[Observation]:
-    """Enough observations to see every combination of these fields: of columns, the first of each."""
+    """Enough observations to see every combination of these fields: of columns, the first of each.
+
+    Nothing else of them may be looked at.
+    """
     if isinstance(observations, Columns):
-        return observations.take(observations.codes(names).first)
+        return observations.only(observations.codes(names).first, names)
     return observations
 
 
@@ -148,5 +183,7 @@ def judged(columns: Columns, tolerances: Tolerances | None) -> tuple[Sequence[in
     """
     codes = columns.codes(FACTS_TO_JUDGE)
     number: dict[Judgement, int] = {}
-    of_code = [number.setdefault(judge(each, tolerances), len(number)) for each in columns.take(codes.first)]
-    return array("q", map(of_code.__getitem__, codes.of)), list(number)
+    of_code = [
+        number.setdefault(judge(each, tolerances), len(number)) for each in columns.only(codes.first, FACTS_TO_JUDGE)
+    ]
+    return columns.gathered(array("q", of_code), codes.of), list(number)

@@ -7,9 +7,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bisect_torch.analysis.cells import Cell
+from bisect_torch.analysis.column_cells import ColumnRows
 from bisect_torch.analysis.judge import Tolerances
-from bisect_torch.analysis.series import Row, collect, series_of
-from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, transitions
+from bisect_torch.analysis.series import Row, alike, collect, series_of
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, changes
 from bisect_torch.model import Isolation, Observation, Point, Verdict
 
 
@@ -127,15 +128,19 @@ def wanted_repeats(
     cells = collect(observations, tolerances, keys=keys)
     found: dict[tuple[Row, str], _Need] = {}
     for line in lines:
-        for row, by_build in cells.items():
-            for need in _needs(
-                row, by_build, line, settings, edges=settings.edges if line is builds else (False, False)
-            ):
+        edges = settings.edges if line is builds else (False, False)
+        for row, answers in _unsettled(cells, line, settings, edges):
+            by_build = cells.lean(row, _LOOKED_AT) if isinstance(cells, ColumnRows) else cells[row]
+            for need in _needs(row, by_build, answers, line, settings, edges=edges):
                 before = found.get((need.row, need.build))
                 found[need.row, need.build] = need if before is None else _both(before, need)
     needs = list(found.values())
     needs.sort(key=lambda need: need.priority)  # stable
     return [wanted for need in _within_budget(needs, cells, settings) for wanted in _repeats(need)]
+
+
+_LOOKED_AT = ("isolation", "repeat", "elapsed_s", "timeout_s")
+"""Of the repeats of a cell of which more are wanted."""
 
 
 def _both(one: _Need, other: _Need) -> _Need:
@@ -144,17 +149,57 @@ def _both(one: _Need, other: _Need) -> _Need:
     return replace(first, forks=max(one.forks, other.forks), own=max(one.own, other.own))
 
 
+def _unsettled(
+    cells: Mapping[Row, Mapping[str, Cell]], builds: Sequence[str], settings: Confirmation, edges: tuple[bool, bool]
+) -> Iterable[tuple[Row, Sequence[Point | None]]]:
+    """Rows in which something may be wanted, with their answers. Where rows share those, they are looked at once."""
+    if not isinstance(cells, ColumnRows):
+        return [(row, series_of(row, by_build, builds).answers) for row, by_build in cells.items()]
+    series = cells.series(builds)
+    settled = {id(each.answers): _settled(each.answers, builds, settings, edges) for each, _ in alike(series)}
+    return [
+        ((each.case_file, each.instance, each.device), each.answers) for each in series if not settled[id(each.answers)]
+    ]
+
+
+def _settled(
+    answers: Sequence[Point | None], builds: Sequence[str], settings: Confirmation, edges: tuple[bool, bool]
+) -> bool:
+    """Whether nothing is wanted, whatever the repeats are that gave these answers."""
+    points = _judged(answers)
+    ends, outermost = _ends(builds, answers), _outermost(points, edges)
+    return not any(
+        point.flaky
+        or ((build in ends or settings.every_cell) and _missing_at_end(point) != (0, 0))
+        or (build in outermost and _missing_outermost(point) != (0, 0))
+        for build, point in points.items()
+    )
+
+
+def _judged(answers: Sequence[Point | None]) -> dict[str, Point]:
+    return {point.build: point for point in answers if point is not None and point.judgement.verdict.judged}
+
+
+def _ends(builds: Sequence[str], answers: Sequence[Point | None]) -> set[str]:
+    return {builds[end] for one, other, _ in changes(builds, answers) for end in (one, other)}
+
+
+def _outermost(points: Mapping[str, Point], edges: tuple[bool, bool]) -> set[str]:
+    names = list(points)
+    return {build for build, edge in zip((*names[:1], *names[-1:]), edges, strict=False) if edge}
+
+
 def _needs(
-    row: Row, cells: Mapping[str, Cell], builds: Sequence[str], settings: Confirmation, *, edges: tuple[bool, bool]
+    row: Row,
+    cells: Mapping[str, Cell],
+    answers: Sequence[Point | None],
+    builds: Sequence[str],
+    settings: Confirmation,
+    *,
+    edges: tuple[bool, bool],
 ) -> Iterator[_Need]:
-    series = series_of(row, cells, builds)
-    points = {point.build: point for point in series.points if point is not None and point.judgement.verdict.judged}
-    ends = {end.build for each in transitions(series) for end in (each.before, each.after)}
-    outermost = {
-        build
-        for build, edge in zip((next(iter(points), None), next(reversed(points), None)), edges, strict=True)
-        if edge
-    }
+    points = _judged(answers)
+    ends, outermost = _ends(builds, answers), _outermost(points, edges)
     most = flaky_repeats(len(builds), settings.false_transition)
     # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
     to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}
@@ -169,7 +214,7 @@ def _needs(
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             (forks, own), reason = missing, "the end of a transition"
-        elif build in outermost and not cells[build].in_session and (missing := _missing_outermost(point)) != (0, 0):
+        elif build in outermost and (missing := _missing_outermost(point)) != (0, 0) and not cells[build].in_session:
             (forks, own), reason, priority = missing, "the first or last build", 1
         elif flaky and (more := _more_for_flaky(point, most)):
             forks, reason, priority = more, "the case is flaky on another build", 2

@@ -15,13 +15,15 @@ _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_
 _BAD_OUTPUT = "output matches "
 _SKIP_STATUS = 125
 _CANNOT_START = frozenset({126, 127})
+_COMMAND = "."
+"""What stands as the case file of a command: its working directory."""
 
 
 FACTS_TO_JUDGE = (
-    "outcome", "phase", "reason", "exit_code", "signal", "error_type", "message", "root_type", "root_message", "frame",
-    "frame_origin", "missing_module", "absent_name", "failed_capability", "returned_false", "checks", "criterion",
-    "check_path", "mismatch", "tolerance", "rel_error", "wrong_elements", "nan_mismatches", "inf_mismatches",
-    "error_bins", "explained_by",
+    "case_file", "outcome", "phase", "reason", "exit_code", "signal", "error_type", "message", "root_type",
+    "root_message", "frame", "frame_origin", "missing_module", "absent_name", "failed_capability", "returned_false",
+    "checks", "criterion", "check_path", "mismatch", "tolerance", "rel_error", "wrong_elements", "nan_mismatches",
+    "inf_mismatches", "error_bins", "explained_by",
 )  # fmt: skip
 """All that :func:`judge` looks at: observations that agree in these have the same judgement."""
 
@@ -205,14 +207,15 @@ def _exited(observation: Observation) -> Judgement:
         status = 1 if by_exception else 0
     if observation.phase == "exit":
         return _crash(observation, f"exit {status}")
+    if not by_exception and (status == 0 or observation.case_file != _COMMAND):
+        # os._exit, or exit() in native code: the interpreter did not come to its end.
+        return _crash(observation, f"exit {status}", reason="left without a result")
     broken = _not_torchs_fault(observation)
     if broken is not None:
         return broken
     if _output_is_bad(observation):
         return _wrong(observation, normalise(observation.mismatch or ""))
     if status == 0:
-        if not by_exception:
-            return _crash(observation, "exit 0", reason="left without a result")
         return Judgement(Verdict.OK, "ok")
     if status == _SKIP_STATUS:
         return Judgement(Verdict.SKIP, "skip", reason=observation.reason or f"exit {_SKIP_STATUS}")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from bisect_torch.analysis.cells import Cell, current
-from bisect_torch.analysis.column_cells import ColumnCells, ColumnRows
+from bisect_torch.analysis.column_cells import ColumnCells, ColumnRows, counting
 from bisect_torch.analysis.columns import Columns
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.model import Observation, Series
@@ -33,6 +33,8 @@ def build_series(
         keys: Keys of the cells that count. Without it, see :func:`collect`.
     """
     cells = collect(observations, tolerances, keys=keys)
+    if isinstance(cells, ColumnRows) and rows is None:
+        return cells.series(builds)
     return [series_of(row, cells.get(row, {}), builds) for row in (cells if rows is None else rows)]
 
 
@@ -74,9 +76,18 @@ def collect(
 def counted(observations: Iterable[Observation], *, keys: Container[str] | None = None) -> Sequence[Observation]:
     """The observations that stand in a series, without those of older generations (see :func:`collect`)."""
     if isinstance(observations, Columns) and keys is None:
-        return observations.take(ColumnRows(observations).places())
+        return counting(observations)
     rows = collect(observations, keys=keys).values()
     return [observation for cells in rows for cell in cells.values() for observation, _ in cell.repeats]
+
+
+def alike(series: Iterable[Series]) -> list[tuple[Series, int]]:
+    """One of all the series that share their answers, and how many there are, in order of first occurrence."""
+    found: dict[int, tuple[Series, int]] = {}
+    for each in series:
+        first, number = found.get(id(each.answers), (each, 0))
+        found[id(each.answers)] = first, number + 1
+    return list(found.values())
 
 
 def _cells(observations: list[Observation], tolerances: Tolerances | None) -> dict[str, Cell]:

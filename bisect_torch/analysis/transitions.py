@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 
@@ -23,33 +23,42 @@ def transitions(series: Series, *, over_absent: bool = False) -> list[Transition
     Args:
         over_absent: Builds whose torch lacks the name are no ends either: a change from before to after them is one.
     """
-    if len({id(point.judgement) for point in series.points if point is not None}) < 2:
+    return [
+        Transition(
+            kind=transition_kind(before, after),
+            series=series,
+            before=before,
+            after=after,
+            between=between,
+            confirmed=confirmed(before) and confirmed(after),
+        )
+        for one, other, between in changes(series.builds, series.answers, over_absent=over_absent)
+        if (before := series.points[one]) is not None and (after := series.points[other]) is not None
+    ]
+
+
+def changes(
+    builds: Sequence[str], answers: Sequence[Point | None], *, over_absent: bool = False
+) -> list[tuple[int, int, tuple[tuple[str, str], ...]]]:
+    """Where :func:`transitions` are: the places of both ends, and what lies between them."""
+    if len({id(point.judgement) for point in answers if point is not None}) < 2:
         return []  # one and the same judgement throughout: the common case, of which there may be very many
-    found: list[Transition] = []
-    before: Point | None = None
+    found = []
+    before: int | None = None
     between: list[tuple[str, str]] = []
-    for build, point in zip(series.builds, series.points, strict=True):
+    for place, (build, point) in enumerate(zip(builds, answers, strict=True)):
         if point is None or not point.solid or (over_absent and point.judgement.api_absent):
             between.append((build, why_not_solid(point)))
             continue
-        if before is not None and _answer(before) != _answer(point):
-            found.append(
-                Transition(
-                    kind=transition_kind(before, point),
-                    series=series,
-                    before=before,
-                    after=point,
-                    between=tuple(between),
-                    confirmed=confirmed(before) and confirmed(point),
-                )
-            )
-        before = point
+        if before is not None and _answer(answers[before]) != _answer(point):
+            found.append((before, place, tuple(between)))
+        before = place
         between = []
     return found
 
 
-def _answer(point: Point) -> tuple[str, bool]:
-    return point.judgement.signature, point.judgement.api_absent
+def _answer(point: Point | None) -> tuple[str, bool] | None:
+    return None if point is None else (point.judgement.signature, point.judgement.api_absent)
 
 
 def transition_kind(before: Point, after: Point) -> TransitionKind:
@@ -86,10 +95,14 @@ def why_not_solid(point: Point | None) -> str:
 def fold(series: Iterable[Series]) -> list[tuple[Series, ...]]:
     """Rows that went alike on every build, together, in the order of their first member."""
     groups: dict[tuple[object, ...], list[Series]] = {}
+    known: dict[int, list[Series]] = {}  # by the identity of answers that several series share
     for each in series:
-        alike = tuple(
-            None if point is None else (point.judgement.signature, point.judgement.api_absent, point.flaky)
-            for point in each.points
-        )
-        groups.setdefault((each.builds, alike), []).append(each)
+        group = known.get(id(each.answers))
+        if group is None:
+            way = tuple(
+                None if point is None else (point.judgement.signature, point.judgement.api_absent, point.flaky)
+                for point in each.answers
+            )
+            group = known[id(each.answers)] = groups.setdefault((each.builds, way), [])
+        group.append(each)
     return [tuple(group) for group in groups.values()]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
+import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -67,8 +70,9 @@ def discover(
     if bad_if_output is not None:
         _check_expression(bad_if_output)
     if timeout_s is not None and not timeout_s > 0:
-        raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}")
+        raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}", hint="--timeout 120")
     found: dict[Path, Discovered] = {}
+    _refuse_bare_command([Path(name) for name in paths])
     named = [_read_path(Path(name)) for name in paths]
     if not named and not suites and not command and pytest_words is None:
         suites = (DEFAULT_SUITE,)
@@ -80,7 +84,10 @@ def discover(
         from bisect_torch.cases.pytest_suite import read_suite
 
         if bad_if_output is not None:
-            raise UsageError("--bad-if-output is for scripts and commands: pytest tells itself what is bad")
+            raise UsageError(
+                "--bad-if-output is for scripts and commands: pytest tells itself what is bad",
+                hint="leave it out, or run the suite as a command: -- python -m pytest …",
+            )
         everything.append(read_suite(pytest_words, Path.cwd()))
     return tuple(_with_run_options(one, bad_if_output, timeout_s) for one in everything)
 
@@ -89,7 +96,23 @@ def _check_expression(expression: str) -> None:
     try:
         re.compile(expression)
     except re.error as problem:
-        raise UsageError(f"--bad-if-output {expression!r}: {problem}") from None
+        raise UsageError(
+            f"--bad-if-output {expression!r}: {problem}",
+            hint="a regular expression of Python's re, as in --bad-if-output 'nan|inf'",
+        ) from None
+
+
+def _refuse_bare_command(paths: Sequence[Path]) -> None:
+    """``python rms.py`` names no two files.
+
+    Raises:
+        UsageError: The first is no file, but a program.
+    """
+    if not paths or paths[0].suffix or paths[0].parent != Path() or os.path.exists(paths[0]):
+        return
+    if shutil.which(str(paths[0])) and _nearest(paths[0]) is None:
+        words = shlex.join(map(str, paths))
+        raise UsageError(f"{paths[0]}: no such file", hint=f"a command stands after --: bisect-torch run -- {words}")
 
 
 def _read_path(path: Path) -> list[Discovered]:
@@ -100,7 +123,7 @@ def _read_path(path: Path) -> list[Discovered]:
             raise UsageError(f"{path}: no such file", hint=_nearest(path))
         path = path.resolve()
     except OSError as error:  # a name that is too long, a folder that may not be entered
-        raise UsageError(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{path}: {error.strerror}", hint="name another file") from None
     return [_read_file(path)]
 
 
@@ -115,7 +138,10 @@ def _nearest(path: Path) -> str | None:
 def _read_folder(folder: Path) -> list[Discovered]:
     wanted = _runnable(sorted(folder.resolve().glob("*.py")))
     if not wanted:
-        raise UsageError(f"{folder}: the folder holds no *.py that can be run")
+        raise UsageError(
+            f"{folder}: the folder holds no *.py that can be run",
+            hint="name a file; a helper that another file imports, or one that begins with _, is not run",
+        )
     return wanted
 
 
@@ -131,7 +157,10 @@ def _read_file(path: Path) -> Discovered:
     try:
         return _read_source(path, source)
     except RecursionError:
-        raise UsageError(f"{path}:1: cannot be read as Python: it is nested too deeply") from None
+        raise UsageError(
+            f"{path}:1: cannot be read as Python: it is nested too deeply",
+            hint="break the expression into several statements",
+        ) from None
 
 
 def _read_source(path: Path, source: bytes) -> Discovered:
@@ -185,7 +214,10 @@ def _check_needs(case: Case) -> None:
     for need in case.needs:
         problem = unusable(need)
         if problem:
-            raise UsageError(f"{case.file.path}:{case.line}: case {case.name!r}: needs {need!r}: {problem}")
+            raise UsageError(
+                f"{case.file.path}:{case.line}: case {case.name!r}: needs {need!r}: {problem}",
+                hint='for example needs=["torch>=2.6", "compile"]',
+            )
 
 
 def _read_command(command: Sequence[str]) -> Discovered:
@@ -284,7 +316,7 @@ def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) ->
             )
         )
     if not instances:
-        raise UsageError(f"{file.path}:1: declares no case")
+        raise UsageError(f"{file.path}:1: declares no case", hint="a case is a function under @case")
     return tuple(instances)
 
 

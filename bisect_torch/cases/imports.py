@@ -57,7 +57,10 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as problem:
-        raise UsageError(f"{path}: cannot be read: {problem.strerror or problem}") from None
+        raise UsageError(
+            f"{path}: cannot be read: {problem.strerror or problem}",
+            hint="name another file, or give yourself the right to read it",
+        ) from None
 
 
 def sha256(path: Path) -> str:

@@ -72,7 +72,9 @@ def _check(words: Sequence[str], folder: Path) -> None:
     for path in _named(words, folder):
         if not path.exists():
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-            raise UsageError(f"--pytest {shown}: no such file")
+            raise UsageError(
+                f"--pytest {shown}: no such file", hint="paths after --pytest are seen from the working directory"
+            )
 
 
 def _named(words: Sequence[str], folder: Path) -> list[Path]:

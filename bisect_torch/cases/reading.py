@@ -62,7 +62,9 @@ def parse(path: Path, source: bytes) -> ast.Module:
     except SyntaxError as problem:
         raise UsageError(f"{path}:{problem.lineno or 1}: {problem.msg}", hint=_syntax_hint(problem)) from None
     except (ValueError, RecursionError, MemoryError) as problem:
-        raise UsageError(f"{path}:1: cannot be read as Python: {problem}") from None
+        raise UsageError(
+            f"{path}:1: cannot be read as Python: {problem}", hint="a case file or script is text in Python"
+        ) from None
 
 
 def _syntax_hint(problem: SyntaxError) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.cases.report_choice import Choice
@@ -54,6 +54,23 @@ def reported_version(report: str) -> str | None:
     """The release of torch that the report names, as ``collect_env`` writes it; None where it names none or several."""
     found = set(_VERSION.findall(report))
     return found.pop() if len(found) == 1 else None
+
+
+def first_two(report: str, releases: Sequence[str]) -> tuple[str, str]:
+    """The two releases to run first: they tell already whether there is anything to look for between them.
+
+    Args:
+        releases: All that are known, oldest first.
+
+    Returns:
+        The oldest and the newest that the report names; where it names one, that and the newest of all, or, where it is
+        the newest, the oldest of all; else the oldest and the newest of all.
+    """
+    said = set(_VERSION.findall(report))
+    named = [release for release in releases if release in said]
+    if len(named) == 1 and named[0] != releases[-1]:
+        return named[0], releases[-1]
+    return (named[0], named[-1]) if len(named) > 1 else (releases[0], releases[-1])
 
 
 def _about_blocks(choice: Choice) -> Iterator[Advice]:

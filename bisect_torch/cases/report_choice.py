@@ -49,7 +49,9 @@ def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
         return _named(every, numbers)
     candidates = [code for code in every if code.does_something and code.block.language in _PYTHON | _MAYBE]
     if not candidates:
-        raise UsageError(_no_code(every))
+        raise UsageError(
+            _no_code(every), hint="a report has its code between lines of ```; else save the code itself as repro.py"
+        )
     if len(candidates) == 1:
         return Choice(candidates[0], "the only block of Python code")
     importing = [code for code in candidates if code.imports_torch]
@@ -75,9 +77,14 @@ def number_of(report: str, code: Code) -> int:
 def _named(every: Sequence[Code], numbers: Sequence[int]) -> Choice:
     for number in numbers:
         if not 1 <= number <= len(every):
-            raise UsageError(f"--block {number}: the report has {len(every)} blocks")
+            raise UsageError(
+                f"--block {number}: the report has {len(every)} blocks", hint=f"a number from 1 to {len(every)}"
+            )
         if not every[number - 1].text:
-            raise UsageError(f"--block {number}: no Python code at line {every[number - 1].block.line}")
+            raise UsageError(
+                f"--block {number}: no Python code at line {every[number - 1].block.line}",
+                hint="name a block that holds Python; without --block it is chosen",
+            )
     taken = [every[number - 1] for number in numbers]
     joined = replace(
         taken[0],

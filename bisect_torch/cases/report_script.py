@@ -180,7 +180,10 @@ def _indented(text: str) -> str:
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except tokenize.TokenError as error:
-        raise UsageError(f"the code ends in the middle of a statement: {error.args[0]}") from None
+        raise UsageError(
+            f"the code ends in the middle of a statement: {error.args[0]}",
+            hint="without --case it is written as a script, to be mended there",
+        ) from None
     inside = {
         number
         for token in tokens

@@ -33,7 +33,7 @@ def chooser(expression: str) -> Callable[[str, str], bool]:
     """
     if not expression.strip():
         return lambda file, instance: True
-    too_deep = UsageError(f"-k {expression[:40]!r}…: nested too deeply")
+    too_deep = UsageError(f"-k {expression[:40]!r}…: nested too deeply", hint="for example -k 'bmm and not float64'")
     try:
         test = _Expression(expression).parse()
     except RecursionError:

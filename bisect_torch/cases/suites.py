@@ -33,5 +33,5 @@ def suite_files(name: str, folder: Path | None = None) -> list[Path]:
     folder = shipped("cases") if folder is None else folder
     found = {path for pattern in SUITES[name] for path in folder.glob(pattern)}
     if not found:
-        raise UsageError(f"--suite {name}: this installation has no case file of it")
+        raise UsageError(f"--suite {name}: this installation has no case file of it", hint="install bisect-torch again")
     return sorted(found)

@@ -32,6 +32,7 @@ Everything else is as in the run that made the results: files, options, Python, 
 anew). Hybrids are environments like
 others: they are kept in the store, their results in the results file, and `bisect-torch envs remove NAME` removes one.
 exit codes: 0 a cause was found, 2 usage, 3 it could not be separated or judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report that names the cause
 """
 
 
@@ -258,7 +259,7 @@ def _request(
     """A run of both ends as the earlier one would run them."""
     from bisect_torch import environments
     from bisect_torch.cli.options import environment_options
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.results.recalled import recalled_environments
 
     options = argparse.Namespace(**vars(earlier))
@@ -305,5 +306,7 @@ def _end(name: str, builds: Sequence[Build]) -> Build:
 
     build = next((each for each in builds if each.name == _torch(name)), None)
     if build is None:
-        raise UsageError(f"{name} is not a build that can be made")
+        raise UsageError(
+            f"{name} is not a build that can be made", hint="choose two releases with --before and --after"
+        )
     return build if build.name == name else build.with_variant(TODAY)

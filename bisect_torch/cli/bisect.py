@@ -12,14 +12,8 @@ from bisect_torch.cli.bisect_words import build_bisection
 from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.profiling import Profiling
 from bisect_torch.cli.releases import add_narrowing_arguments
-from bisect_torch.cli.run import (
-    add_pytest_argument,
-    add_results_arguments,
-    add_running_arguments,
-    continue_with,
-    known_releases,
-    origins_of,
-)
+from bisect_torch.cli.run_findings import continue_with, known_releases, origins_of, print_findings
+from bisect_torch.cli.running_options import add_pytest_argument, add_results_arguments, add_running_arguments
 
 if TYPE_CHECKING:
     from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
@@ -43,6 +37,7 @@ examples:
 The ends may be named either way round: a change of verdict is searched, and named afterwards (broke, fixed, first
 available). What the results file holds is not run again, so that a search after `run` costs nothing.
 exit codes: 0 good at the newer end, 1 bad or flaky there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch report results.parquet    a bug report of what was found
 """
 
 
@@ -166,7 +161,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
             f"to download up to {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} of "
             f"{bytes_words(plan.free_bytes)} free; up to {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.reason}" for planned in plan.environments if planned.reason]
+    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
     return [*lines, *(f"note: {note}" for note in plan.notes), *(f"hint: {hint}" for hint in plan.hints)]
 
 
@@ -217,7 +212,6 @@ def _shown(result: BisectResult) -> tuple[str, ...]:
 
 def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:
     from bisect_torch.cli.output import drop_stdout
-    from bisect_torch.cli.run import print_findings
     from bisect_torch.report.bisection import search_data, search_lines
 
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch.cli.run import build_request, discover
-from bisect_torch.errors import UsageError
+from bisect_torch.cli.run_request import build_request, discover
+from bisect_torch.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from bisect_torch.analysis.question import Question
@@ -26,21 +27,41 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
         BisectTorchError: A file, a case, an end of the range or an option cannot be used.
     """
     from bisect_torch.engine.bisect_request import BisectRequest
+    from bisect_torch.releases.choosing import BETWEEN
 
     only = _take_case(args)
     discovered = discover(args)
     _refuse_unknown_case(discovered, only)
-    run = build_request(args, choice=_choice(args), discovered=discovered, scope=lambda builds: _scope(args, builds))
+    notes: list[str] = []
+    searched = True
+
+    def unknown(name: str, error: InfrastructureError) -> None:
+        nonlocal searched
+        if name != BETWEEN:  # an end
+            raise error
+        searched = False
+        notes.append(f"{name} are not searched: {error.message}")
+
+    run = build_request(
+        args,
+        choice=_choice(args),
+        discovered=discovered,
+        scope=lambda builds: _scope(args, builds),
+        in_groups=True,
+        unknown=unknown,
+    )
+    if run.plan.budget is not None and args.speculate:
+        notes.append("no environment is made ahead: the disk is short")
     return BisectRequest(
-        run=run,
+        run=dataclasses.replace(run, plan=dataclasses.replace(run.plan, notes=(*run.plan.notes, *notes))),
         question=_question(args, run.builds),
         only=only,
         confidence=args.confidence,
         flaky=args.flaky,
         flaky_budget_s=args.flaky_budget,
-        ahead=args.speculate,
+        ahead=0 if run.plan.budget is not None else args.speculate,
         judge_absent=args.absent == "judge",
-        finer=args.nightly is not None,
+        finer=args.nightly is not None and searched,
     )
 
 
@@ -52,7 +73,10 @@ def _scope(args: argparse.Namespace, builds: tuple[Build, ...]) -> Scope:
 
     good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
     if good is not None and good == bad:
-        raise UsageError(f"--good and --bad name the same build, {good}: there is nothing to search between them")
+        raise UsageError(
+            f"--good and --bad name the same build, {good}: there is nothing to search between them",
+            hint="name two builds: --good 2.6.0 --bad 2.9.0",
+        )
     if good is not None and bad is not None:
         names = [build.name for build in builds]
         first, last = sorted((names.index(good), names.index(bad)))
@@ -82,12 +106,18 @@ def _take_case(args: argparse.Namespace) -> str | None:
     if args.case is None and not words and not suite and _is_no_day(args.nightly):
         args.case, args.nightly = args.nightly, "latest"  # `--nightly repro.py`: no day, but what is searched for
     if (args.case is not None) + bool(words) + suite > 1:
-        raise UsageError("bisect takes one of these: a case, a command after --, a suite after --pytest")
+        raise UsageError(
+            "bisect takes one of these: a case, a command after --, a suite after --pytest",
+            hint="leave out what is not searched for",
+        )
     if args.case is None and not words and not suite:
         raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
     path, found, name = (args.case or "").partition("::")
     if found and not name:
-        raise UsageError(f"{args.case}: no case is named after ::")
+        raise UsageError(
+            f"{args.case}: no case is named after ::",
+            hint=f"{path} alone searches for all of its cases; {path}::NAME for one",
+        )
     args.files = [Path(path)] if args.case is not None else []
     args.suite, args.repeat = (), 1
     return name or None
@@ -124,7 +154,9 @@ def _choice(args: argparse.Namespace) -> Selection:
     first, last = args.first, args.last
     nightly = _nightly(args)
     if len(ends) == 2 and (first or last):
-        raise UsageError("--from and --to say how far to go from one end; here both are named")
+        raise UsageError(
+            "--from and --to say how far to go from one end; here both are named", hint="leave out --from and --to"
+        )
     released = [end for end in ends if not is_path(end)]
     if len(ends) == 1:
         newer = (args.good is None) == args.find_fix

@@ -26,6 +26,7 @@ examples:
   bisect-torch compare both.parquet both.parquet --device cpu=cuda:0    two devices of one run
 
 exit codes: 0 no differences, 1 differences, 2 usage, 3 nothing that could be compared
+next: bisect-torch report mine.parquet    a bug report of one of them
 """
 
 

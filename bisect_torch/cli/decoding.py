@@ -13,6 +13,16 @@ parallel; in which precision; and does LayerCast stop it. With the four measures
 Nothing is run.
 """
 
+_EXAMPLES = """\
+examples:
+  bisect-torch run --suite decoding --from 2.9.0 -o decoding.parquet    makes the results
+  bisect-torch decoding decoding.parquet
+  bisect-torch decoding decoding.parquet --json > decoding.json
+
+exit codes: 0 the table is printed, 2 usage
+next: bisect-torch report decoding.parquet    a bug report of what changed
+"""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the ``decoding`` command."""
@@ -21,6 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS] RESULTS",
         help="what changes the greedy output of a language model, from stored results",
         description=_DESCRIPTION,
+        epilog=_EXAMPLES,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
     parser.add_argument("--json", action="store_true", help="as JSON on stdout, with every number")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bisect_torch.model import Environment
 
 
+_NAME_COLUMNS = 24
+
 _EXAMPLES = """\
 examples:
   bisect-torch envs build --from 2.9.0 --python 3.12     make them before a run
@@ -28,6 +30,46 @@ examples:
   bisect-torch envs remove 2.4.1
   bisect-torch envs prune --unused 30                    what no run has used for 30 days
   bisect-torch envs prune --max-size 20GB                the longest unused, until the store is that small
+
+next: bisect-torch envs list    what is there
+"""
+_BUILD_EXAMPLES = """\
+examples:
+  bisect-torch envs build --versions 2.8.0,2.9.1
+  bisect-torch envs build --from 2.9.0 --python 3.12 --torch-backend cpu
+
+exit codes: 0 all are there, 2 usage, 3 one could not be built
+next: bisect-torch envs path 2.9.1    the interpreter of one
+"""
+_LIST_EXAMPLES = """\
+examples:
+  bisect-torch envs list
+  bisect-torch envs list --json
+
+next: bisect-torch doctor    whether they are whole
+"""
+_PATH_EXAMPLES = """\
+examples:
+  bisect-torch envs path 2.9.1
+  $(bisect-torch envs path 2.9.1 --python 3.12) -c "import torch; print(torch.__config__.show())"
+
+next: bisect-torch run --versions 2.9.1 -- python repro.py    the same environment, watched and recorded
+"""
+_REMOVE_EXAMPLES = """\
+examples:
+  bisect-torch envs remove 2.4.1 2.5.0
+  bisect-torch envs remove --all
+
+next: bisect-torch envs prune --unused 30    empties the cache of downloads too
+"""
+_PRUNE_EXAMPLES = """\
+examples:
+  bisect-torch envs prune --unused 30 --dry-run     what no run has used for 30 days
+  bisect-torch envs prune --older 90
+  bisect-torch envs prune --max-size 20GB           the longest unused first
+
+exit codes: 0 removed, 2 usage, 3 some stay, since runs use them
+next: bisect-torch doctor    what room there is
 """
 
 
@@ -47,6 +89,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS]",
         help="build environments without running anything",
         description="Build the environments that are not there, and print each build's interpreter.",
+        epilog=_BUILD_EXAMPLES,
     )
     add_selection_arguments(build_parser)
     add_environment_options(build_parser)
@@ -56,6 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS]",
         help="list the environments that are there",
         description="List the environments of the store.",
+        epilog=_LIST_EXAMPLES,
     )
     list_parser.add_argument("--json", action="store_true", help="print a JSON list")
     add_store_option(list_parser)
@@ -65,6 +109,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS] VERSION",
         help="print the interpreter of an environment",
         description="Print the path of the interpreter of a build's environment, to run things there by hand.",
+        epilog=_PATH_EXAMPLES,
     )
     _add_chooser(path_parser)
     path_parser.add_argument("version", metavar="VERSION", help="such as 2.9.1")
@@ -74,6 +119,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS] VERSION ...\n       %(prog)s [OPTIONS] --all",
         help="remove environments",
         description="Remove environments. Downloads stay in the store's cache, so that building them again is quick.",
+        epilog=_REMOVE_EXAMPLES,
     )
     _add_chooser(remove_parser)
     remove_parser.add_argument("versions", nargs="*", metavar="VERSION", help="such as 2.9.1")
@@ -85,6 +131,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="remove environments by age, use or size",
         description="Remove environments that fit any of the options, and empty the store's cache of downloads, else "
         "no room is made. An environment that a run is using stays.",
+        epilog=_PRUNE_EXAMPLES,
     )
     prune_parser.add_argument("--unused", type=positive(float), metavar="DAYS", help="used by no run for so long")
     prune_parser.add_argument("--older", type=positive(float), metavar="DAYS", help="made so long ago")
@@ -122,6 +169,12 @@ def build(args: argparse.Namespace) -> int:
 
     options = environment_options(args)
     minor = python_minor(options)
+    left_out = []
+
+    def leave_out(name: str, error: InfrastructureError) -> None:
+        left_out.append(name)
+        _say(f"{name} is not known: {error.message}")
+
     builds = choose_builds(
         selection(args),
         options.index,
@@ -131,24 +184,32 @@ def build(args: argparse.Namespace) -> int:
         ledger=options.store.nightlies,
         installed=lambda build: environments.is_installed(build, options, minor),
         note=lambda text: _say(f"note: {text}"),
+        unknown=leave_out,
     )
     plan = environments.plan_environments(builds, options)
     _say_plan(plan)
-    failed = 0
+    failed = len(left_out)
     for planned in plan.environments:
         try:
             if planned.reason:
                 raise environments.NotInstallable(planned.reason)
+            if planned.offline:
+                raise InfrastructureError(planned.offline)
             environment, _ = environments.ensure(planned.build, options, progress=_Lines().show, python=planned.request)
         except Interrupted:
             raise
         except BisectTorchError as error:
             failed += 1
             _say(f"{planned.build.name}: {error.message}")
+            if error.detail is not None:  # nothing keeps it here
+                _say("\n".join(f"  {line}" for line in error.detail.splitlines()))
             continue
         print(f"{planned.build.name}\t{environment.python}", flush=True)
     if failed:
-        raise InfrastructureError(f"{failed} of {len(builds)} environments could not be built")
+        raise InfrastructureError(
+            f"{failed} of {len(builds) + len(left_out)} environments could not be built",
+            hint="what failed stands above; the same line tries only those again",
+        )
     return 0
 
 
@@ -198,8 +259,12 @@ def list_(args: argparse.Namespace) -> int:
         print(json.dumps([_row(environment) for environment in found], indent=2))
         return 0
     for environment in found:
+        name = environment.build.name
+        if len(name) > _NAME_COLUMNS:  # a hybrid is called by all its packages: a line of its own
+            print(name)
+            name = ""
         print(
-            f"{environment.build.name:<24} {environment.torch_version:<28} Python {environment.python_version:<9} "
+            f"{name:<{_NAME_COLUMNS}} {environment.torch_version:<28} Python {environment.python_version:<9} "
             f"{environment.backend:<8} {environment.root}"
         )
     return 0
@@ -255,7 +320,10 @@ def prune(args: argparse.Namespace) -> int:
     from bisect_torch import environments
 
     if args.unused is None and args.older is None and args.max_size is None:
-        raise UsageError("say what to prune: --unused DAYS, --older DAYS or --max-size SIZE")
+        raise UsageError(
+            "say what to prune: --unused DAYS, --older DAYS or --max-size SIZE",
+            hint="bisect-torch envs prune --unused 30 --dry-run",
+        )
     store = environments.Store.open(args.store)
     store.sweep_leftovers()
     found = environments.aged(store)

@@ -8,6 +8,22 @@ from pathlib import Path
 
 from bisect_torch.cli.releases import add_index_arguments, index_options
 
+_LOCK_EXAMPLES = """\
+examples:
+  bisect-torch envs lock 2.15.0          one release
+  bisect-torch envs lock                 every release that has no lock yet
+
+next: bisect-torch envs check 2.15.0    whether every platform can be installed from it
+"""
+_CHECK_EXAMPLES = """\
+examples:
+  bisect-torch envs check
+  bisect-torch envs check 2.15.0 --json
+
+exit codes: 0 all are good, 1 one is not, 2 usage
+next: bisect-torch run --versions 2.15.0    the shipped cases on it
+"""
+
 
 def add_lock_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     """Declare ``envs lock``."""
@@ -16,6 +32,7 @@ def add_lock_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
         usage="%(prog)s [OPTIONS] [VERSION ...]",
         help="make the lock of a release, its row in the catalogue and its sizes",
         description="Make the locks of releases, their rows in the catalogue and the table of wheel sizes.",
+        epilog=_LOCK_EXAMPLES,
     )
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="default: every release that has no lock yet")
     _add_folder(parser)
@@ -32,6 +49,7 @@ def add_check_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
         help="check the locks against the index",
         description="Check that each lock can be installed with the oldest and newest Python on Linux x86_64, "
         "Linux aarch64 and macOS arm64: the hashes are on the index, and uv finds nothing missing.",
+        epilog=_CHECK_EXAMPLES,
     )
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="default: all in the catalogue")
     parser.add_argument("--json", action="store_true", help="print a JSON list")

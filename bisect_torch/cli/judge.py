@@ -21,7 +21,17 @@ Judge results again, without running. With --rtol or --atol an element is right 
 instead of by the criterion that was in force when the cell ran; one alone leaves the other
 at 0. What a case asserted itself does not change. Where the stored histogram of errors
 leaves it open, the cell is undecidable, and no end of a transition: run it with these
-tolerances in its check().
+tolerances in its check(). Rows that no tolerance can judge are named, with the reason.
+"""
+
+_EXAMPLES = """\
+examples:
+  bisect-torch judge results.parquet                       the matrix again, as run printed it
+  bisect-torch judge results.parquet --rtol 1e-3
+  bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5 --json > judged.json
+
+exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged
+next: bisect-torch report results.parquet    a bug report, a page or a picture
 """
 
 
@@ -32,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="%(prog)s [OPTIONS] RESULTS",
         help="judge results again with other tolerances, without running",
         description=_DESCRIPTION,
+        epilog=_EXAMPLES,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
     parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")
@@ -41,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Print the matrix and the transitions; the exit code is that of ``run``."""
-    from bisect_torch.cli.run import print_findings
+    from bisect_torch.cli.run_findings import print_findings
     from bisect_torch.results import ResultsFile
 
     findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
@@ -57,9 +68,10 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         UsageError: It holds no observation.
     """
     from bisect_torch import analysis
-    from bisect_torch.cli.run import known_releases
+    from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
+    from bisect_torch.report.rejudged import not_rejudged_words
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
     observations = results.observations()
@@ -74,9 +86,6 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         for each in analysis.build_series(observations, pair, tolerances)
         if each.points[1] is not None
     )
-    notes = results.problems
-    if tolerances is not None:
-        notes += (f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run",)
     found = Findings(
         builds=builds,
         environments=environments,
@@ -84,13 +93,16 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
         observations=analysis.counted(observations),
         results=results.path,
-        notes=notes,
+        notes=results.problems,
         known_releases=known_releases(),
         twins=twins,
         runs=results.runs,
         locks=results.locks,
         sources=results.sources,
     )
+    if tolerances is not None:
+        words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
+        found = dataclasses.replace(found, notes=(*found.notes, words, *not_rejudged_words(found)))
     return results.private.inside(found)
 
 

@@ -12,9 +12,11 @@ import argparse
 import gc
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from bisect_torch.cli import output
 from bisect_torch.cli.words import before_dashes, before_pytest
@@ -40,22 +42,26 @@ COMMANDS: tuple[Command, ...] = (
     ("merge", "bisect_torch.cli.merge", "one results file from several", False),
     ("attribute", "bisect_torch.cli.attribute", "torch, or one of its dependencies?", False),
     ("decoding", "bisect_torch.cli.decoding", "what changes the greedy output of a language model", False),
+    ("doctor", "bisect_torch.cli.doctor", "what is missing on this machine, and how to mend it", False),
+    ("completion", "bisect_torch.cli.completion", "let the shell complete commands, options and names", False),
     ("releases", "bisect_torch.cli.releases", "list the torch builds that can be installed here", False),
     ("envs", "bisect_torch.cli.envs", "build, list, check and remove the environments of releases", False),
 )
 
 EXAMPLES = """\
 examples:
-  bisect-torch run                                      the shipped cases on every release since 2.4.1
-  bisect-torch run repro.py --from 2.6.0 --to 2.9.1     your script, from the last good to the first bad release
+  bisect-torch doctor                                     is all here that a run needs?
+  bisect-torch run                                        the shipped cases on every release since 2.4.1
+  bisect-torch run repro.py --from 2.6.0 --to 2.9.1       your script, from the last good to the first bad release
   bisect-torch run cases.py -k bmm --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
-  bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0 which release broke it, with few installs
-  bisect-torch judge results.parquet --rtol 1e-3        other tolerances, no re-run
-  bisect-torch report results.parquet repro             a bug report for GitHub; also html, png, json, csv, junit
-  bisect-torch attribute results.parquet repro          torch, or one of its dependencies?
+  bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0   which release broke it, with few installs
+  bisect-torch judge results.parquet --rtol 1e-3          other tolerances, no re-run
+  bisect-torch report results.parquet repro               a bug report for GitHub; also html, png, json, csv, junit
+  bisect-torch attribute results.parquet repro            torch, or one of its dependencies?
 
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch run --help    each command has examples of its own
 """
 
 
@@ -106,8 +112,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", Formatter)
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, hint=f"`{self.prog} --help` lists what is accepted")
+    def error(self, message: str) -> NoReturn:
+        hint = f"`{self.prog} --help` lists what is accepted"
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        near = _nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
+        raise UsageError(message, hint=f"did you mean {near!r}?" if near else hint)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,6 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: see :data:`EXAMPLES`.
     """
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand at the cursor
+        from bisect_torch.cli.completing import complete
+
+        complete()
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # this process is the tool's own
         # Nearly all objects of a short command are modules' own, and stay: looking for garbage among them while they
@@ -151,7 +164,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse, after --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:  # noqa: BLE001 - the outermost edge: nothing above could say it better
+        if _comes_of_an_interrupt(error):
+            output.print_error("interrupted")
+            return 130
         return output.print_unexpected(error, debug=debug)
+
+
+def _comes_of_an_interrupt(error: BaseException) -> bool:
+    """Python makes a RuntimeError of whatever is raised while a class is made, and C code a SystemError."""
+    before = error.__cause__ or error.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _comes_of_an_interrupt(before))
 
 
 def _of_the_machine(error: OSError) -> InfrastructureError:
@@ -166,8 +188,9 @@ def _dispatch(words: Sequence[str]) -> int:
     chosen = _chosen(own)
     parser, module = _build_parser(chosen)
     args, unknown = parser.parse_known_args(own)
+    unknown = _with_late_names(parser, args, unknown)
     if unknown:
-        raise _unknown_words(parser, unknown)
+        raise _unknown_words(parser, chosen, own, unknown)
     if chosen is None or module is None:
         if command_words is not None:
             raise UsageError("a command is missing before --", hint=f"{PROGRAM} run -- COMMAND ARGS…")
@@ -182,7 +205,16 @@ def _dispatch(words: Sequence[str]) -> int:
     args.command_words = command_words
     args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
-    return int(module.command(args))
+    return _command(module, args)
+
+
+def _command(module: ModuleType, args: argparse.Namespace) -> int:
+    from bisect_torch.interruption import interruptible
+    from bisect_torch.redaction import conceal
+
+    with interruptible():
+        conceal()
+        return int(module.command(args))
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -195,10 +227,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     own, command_words = before_dashes(kept)
     chosen = _chosen(own)
     if chosen is None:
-        raise UsageError(f"there is no command in {' '.join(words)!r}")
-    args, unknown = _build_parser(chosen)[0].parse_known_args(own)
+        raise UsageError(
+            f"there is no command in {' '.join(words)!r}", hint="run the cases again, with a line of your own"
+        )
+    parser = _build_parser(chosen)[0]
+    args, unknown = parser.parse_known_args(own)
+    unknown = _with_late_names(parser, args, unknown)
     if unknown:
-        raise UsageError(f"unknown words in an earlier command line: {' '.join(unknown)}")
+        raise UsageError(
+            f"unknown words in an earlier command line: {' '.join(unknown)}",
+            hint="it was written by another version of bisect-torch: use that, or run the cases again",
+        )
     args.command_words = command_words
     args.pytest_words = pytest_words
     return args
@@ -214,6 +253,9 @@ def _chosen(words: Sequence[str]) -> Command | None:
             return command
     if os.path.exists(word):
         raise UsageError(f"unknown command {word!r}", hint=f"to run a file: {PROGRAM} run {word}")
+    program = _program(words[list(words).index(word) :])
+    if program is not None:
+        raise UsageError(f"unknown command {word!r}", hint=f"to run a command: {PROGRAM} run -- {program}")
     near = _nearest(word, [command[0] for command in COMMANDS])
     known = ", ".join(command[0] for command in COMMANDS)
     raise UsageError(
@@ -262,15 +304,49 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
-def _unknown_words(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> UsageError:
+def _with_late_names(parser: argparse.ArgumentParser, args: argparse.Namespace, unknown: list[str]) -> list[str]:
+    """Give names that stand behind an option to the argument that takes any number of them: argparse has closed it.
+
+    Returns:
+        What is still unknown.
+    """
+    command = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+    named = command.choices.get(getattr(args, "command_name", None) or "") if command is not None else None
+    many = [action for action in named._actions if action.nargs in ("*", "+")] if named is not None else []
+    if len(many) != 1 or any(word.startswith("-") for word in unknown):
+        return unknown
+    convert = many[0].type if callable(many[0].type) else str
+    setattr(args, many[0].dest, [*(getattr(args, many[0].dest) or []), *map(convert, unknown)])
+    return []
+
+
+def _unknown_words(
+    parser: argparse.ArgumentParser, chosen: Command | None, own: Sequence[str], unknown: Sequence[str]
+) -> UsageError:
     option = next((word for word in unknown if word.startswith("-")), None)
     if option is None:
         return UsageError(f"unexpected word {unknown[0]!r}", hint=f"`{PROGRAM} --help` shows examples")
     name = option.partition("=")[0]
-    near = _nearest(name, list(_options(parser)))
-    return UsageError(
-        f"unknown option {name!r}", hint=f"did you mean {near}?" if near else "--help after the command lists them"
-    )
+    program = _program(own[own.index(chosen[0]) + 1 :]) if chosen is not None and chosen[3] else None
+    if chosen is not None and program is not None:
+        return UsageError(f"unknown option {name!r}", hint=f"to run a command: {PROGRAM} {chosen[0]} -- {program}")
+    near = _nearest(name, [known for known in _options(parser) if known != name])
+    if near is not None:
+        return UsageError(f"unknown option {name!r}", hint=f"did you mean {near}?")
+    others = [command for command in COMMANDS if command is not chosen and name in _options(_build_parser(command)[0])]
+    if others:
+        return UsageError(f"unknown option {name!r}", hint=f"it belongs to {PROGRAM} {others[0][0]}")
+    return UsageError(f"unknown option {name!r}", hint="--help after the command lists them")
+
+
+def _program(words: Sequence[str]) -> str | None:
+    """The words, if the first of them is no file here, but a program: a command without its ``--``."""
+    import shlex
+    import shutil
+
+    if not words or words[0].startswith("-") or os.path.exists(words[0]) or not shutil.which(words[0]):
+        return None
+    return shlex.join(words)
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:

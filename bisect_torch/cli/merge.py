@@ -23,6 +23,7 @@ examples:
   bisect-torch merge all.parquet new.parquet -o all.parquet    add to a file
 
 exit codes: 0 merged, 1 merged with conflicts (the same observation, not the same facts), 2 usage
+next: bisect-torch judge all.parquet    the matrix of all of them
 """
 
 

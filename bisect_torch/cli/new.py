@@ -21,6 +21,8 @@ examples:
   bisect-torch new report.md -o repro.py
   gh issue view 138908 -R pytorch/pytorch --json body -q .body | bisect-torch new - -o repro.py
   bisect-torch new report.md --case --block 1,3 -o cases.py
+
+next: bisect-torch run repro.py --versions 2.6.0,2.7.0    the repro on two releases
 """
 
 
@@ -59,9 +61,10 @@ def command(args: argparse.Namespace) -> int:
     Raises:
         UsageError: The report cannot be read, has no repro, or the file exists.
     """
-    from bisect_torch.cases.report_advice import advice, options, reported_version
+    from bisect_torch.cases.report_advice import advice, first_two, options, reported_version
     from bisect_torch.cases.report_choice import choose, number_of
     from bisect_torch.cases.report_script import case_file, case_name, script
+    from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
 
     to_stdout = str(args.output) == "-"
@@ -77,7 +80,10 @@ def command(args: argparse.Namespace) -> int:
     else:
         _write_new(args.output, text)
     found = advice(choice, report, as_case=args.case)
-    next_words = ["bisect-torch", "run", "repro.py" if to_stdout else str(args.output), *options(choice.code)]
+    line = ["bisect-torch", "run", "repro.py" if to_stdout else str(args.output), *options(choice.code)]
+    oldest, newest = first_two(report, known_releases())
+    first = shlex.join([*line, "--versions", f"{oldest},{newest}"])
+    then = shlex.join([*line, "--from", oldest, "--to", newest])
     if args.json:
         import json
 
@@ -90,7 +96,8 @@ def command(args: argparse.Namespace) -> int:
             "other_blocks": [code.block.line for code in choice.others],
             "reported_version": reported_version(report),
             "advice": [{"kind": each.kind, "text": each.text} for each in found],
-            "next": shlex.join(next_words),
+            "next": first,
+            "then": then,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
@@ -98,7 +105,8 @@ def command(args: argparse.Namespace) -> int:
     if choice.others:
         lines.append(f"not taken: the code at {_lines(code.block.line for code in choice.others)}")
     lines += [f"{each.kind}: {each.text}" for each in found]
-    lines.append(f"next: {shlex.join(next_words)}")
+    lines.append(f"next: {first}")
+    lines.append(f"then, where the two differ: {then}")
     _say(lines, to_stderr=to_stdout)
     return 0
 
@@ -144,12 +152,16 @@ def _write_new(path: Path, text: str) -> None:
                     rest = rest[file.write(rest) :]
             except OSError as problem:
                 path.unlink()  # a half would be run, or stand in the way of the next try
-                raise InfrastructureError(f"{path} cannot be written: {problem.strerror}") from None
+                raise InfrastructureError(
+                    f"{path} cannot be written: {problem.strerror}", hint="name another file with -o, or - for stdout"
+                ) from None
     except FileExistsError:
         _refuse_existing(path)
         raise
     except OSError as problem:
-        raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be written: {problem.strerror}", hint="name another file with -o, or - for stdout"
+        ) from None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

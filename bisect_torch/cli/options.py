@@ -96,7 +96,10 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
         try:
             name = Requirement(text).name.lower()
         except InvalidRequirement as error:
-            raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+            raise UsageError(
+                f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
+                hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+            ) from None
         if name == "torch":
             raise UsageError(
                 "--with torch: each environment has its own torch",

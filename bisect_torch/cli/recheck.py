@@ -33,6 +33,7 @@ examples:
   bisect-torch recheck results.parquet --versions 2.15.0 -q --state said.json     for cron: says a thing once
 
 exit codes: 0 all that was bad is fixed, 1 something is still bad, 2 usage, 3 could not be judged, 130 interrupted
+next: bisect-torch judge recheck.parquet    what the new build gave
 """
 
 
@@ -86,7 +87,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
     from bisect_torch.engine.recheck import compare, narrowed, plan_recheck, refuse_older
@@ -193,4 +194,6 @@ def _write(path: Path, text: str) -> None:
     try:
         write_whole(path, text.encode())
     except OSError as problem:
-        raise InfrastructureError(f"--comment {path}: cannot be written: {problem.strerror}") from problem
+        raise InfrastructureError(
+            f"--comment {path}: cannot be written: {problem.strerror}", hint="name another file, or - for stdout"
+        ) from problem

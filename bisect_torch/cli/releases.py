@@ -24,6 +24,8 @@ examples:
   bisect-torch releases --from 2.9.0 --python 3.12
   bisect-torch releases --torch-backend cpu --json
   bisect-torch releases --torch-backend cpu --nightly 2026-11-01..2026-11-28
+
+next: bisect-torch run --versions 2.9.1,2.14.0 --dry-run    what two of them would take
 """
 
 
@@ -190,13 +192,9 @@ def _path(text: str) -> Path:
 
 
 def _store() -> Path:
-    import os
-    from pathlib import Path
+    from bisect_torch.environments.store import default_root
 
-    import platformdirs
-
-    store = os.environ.get("BISECT_TORCH_STORE")
-    return Path(store) if store else platformdirs.user_data_path("bisect-torch")
+    return default_root()
 
 
 def _joined(lists: list[tuple[str, ...]]) -> tuple[str, ...]:

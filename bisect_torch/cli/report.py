@@ -36,6 +36,7 @@ examples:
 
 exit codes: 0 the report is written, 1 nothing was found, so there is no markdown (stderr says why), 2 usage, 3 the same
 where the newest build could not be judged, or it cannot be written
+next: bisect-torch recheck results.parquet --versions 2.15.0    does a new build fix it?
 """
 
 
@@ -172,4 +173,6 @@ def _write(output: str, content: bytes) -> None:
     try:
         write_whole(Path(output), content)
     except OSError as problem:
-        raise InfrastructureError(f"-o {output}: cannot be written: {problem.strerror or problem}") from problem
+        raise InfrastructureError(
+            f"-o {output}: cannot be written: {problem.strerror or problem}", hint="name another file with -o"
+        ) from problem

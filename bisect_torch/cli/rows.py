@@ -10,9 +10,10 @@ from bisect_torch.model import Series
 
 
 def is_named(name: str, series: Series) -> bool:
-    """Whether ``name`` is that of the instance, its case, or its file, with or without the folder."""
+    """Whether ``name`` is that of the instance, its case, its file (with or without the folder), or ``FILE::CASE``."""
     case, path = series.instance.partition("[")[0], Path(series.case_file)
-    return name in (series.instance, case, f"{series.case_file}::{series.instance}", series.case_file, path.name)
+    inside = (f"{series.case_file}::{series.instance}", f"{series.case_file}::{case}")
+    return name in (series.instance, case, *inside, series.case_file, path.name)
 
 
 def unknown_case(name: str, results: Path, series: Iterable[Series], device: str | None = None) -> UsageError:

@@ -39,6 +39,7 @@ examples:
 
 exit codes: 0 every claim was reproduced, 1 one was not, 2 usage (also: nobody there to ask, and no --yes),
 3 nothing can be said of one, 130 interrupted
+next: bisect-torch report results.parquet    a bug report of what was reproduced
 """
 
 
@@ -117,7 +118,10 @@ def _claimed(results: ResultsFile, args: argparse.Namespace) -> tuple[Claim, ...
         chosen = [each for each in findings.transitions if args.case is None or is_named(args.case, each.series)]
         claims = claims_of(results, chosen, findings.observed)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:  # of a stranger's manifests anything may come
-        raise UsageError(f"{args.results} cannot be read as results: {type(problem).__name__}: {problem}") from None
+        raise UsageError(
+            f"{args.results} cannot be read as results: {type(problem).__name__}: {problem}",
+            hint="the file is damaged or of another tool: name another results file",
+        ) from None
     if args.case is not None and not any(is_named(args.case, each) for each in findings.series):
         raise unknown_case(args.case, args.results, findings.series)
     return claims
@@ -160,7 +164,7 @@ def _prepare(args: argparse.Namespace, group: Group, results: ResultsFile, folde
         BisectTorchError: It cannot be run as it stands.
     """
     from bisect_torch import environments
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine.verifying import dependencies, narrowed, written
 
     folder.mkdir()
@@ -204,7 +208,10 @@ def _run_options(args: argparse.Namespace, group: Group, folder: Path) -> argpar
 def _minor(python: str) -> str:
     major, _, minor = python.partition(".")
     if not (major.isdigit() and minor.isdigit()):  # a path would be started as an interpreter
-        raise UsageError(f"{python!r} is not a version of Python")
+        raise UsageError(
+            f"{python!r} is not a version of Python",
+            hint="the file is damaged or of another tool: name another results file",
+        )
     return python
 
 

@@ -27,6 +27,8 @@ _EXAMPLES = """\
 examples:
   bisect-torch watch cases.py --from 2.4.1 --to 2.14.0
   bisect-torch watch cases.py -k "bmm and not float64" --versions 2.6.0,2.7.0
+
+next: bisect-torch run cases.py    results that are kept
 """
 
 MEMORY_SHARE = 0.5
@@ -87,7 +89,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     import dataclasses
 
     from bisect_torch import cases
-    from bisect_torch.cli.run import build_request
+    from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.watching import Watch
     from bisect_torch.errors import UsageError

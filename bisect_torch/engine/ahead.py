@@ -55,7 +55,7 @@ class InstallAhead:
 
     def _missing(self, name: str) -> bool:
         planned = self._planned[name]
-        return planned.present is None and not planned.reason and name not in self._tried and name != self._current
+        return planned.present is None and not planned.impossible and name not in self._tried and name != self._current
 
     def _work(self) -> None:
         while True:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from bisect_torch import environments
 from bisect_torch.analysis.question import Finished, Probe, Reading, Readings, RemarkKind, State, reading_of
 from bisect_torch.analysis.search import ahead, step
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
@@ -29,7 +30,18 @@ from bisect_torch.engine.bisect_request import (
     Weighed,
     Weighs,
 )
-from bisect_torch.engine.probing import Memory, Probing, Watch, looked_up, narrowed, remembered, with_environments
+from bisect_torch.engine.probing import (
+    Memory,
+    Probing,
+    Watch,
+    looked_up,
+    narrowed,
+    remembered,
+    with_environments,
+    without_environments,
+)
+from bisect_torch.engine.request import RunRequest
+from bisect_torch.engine.standing import Standing, within
 from bisect_torch.engine.weighing import PROCESS_S, Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
@@ -49,6 +61,7 @@ class Bisection:
         self._tell = observer
         self._interruption = interruption
         self._watch = Watch(observer)
+        self._standing = Standing(request.run.environment_options, self._watch.ready)
         self._ahead = InstallAhead(request.run.plan.environments, request.run.environment_options)
         self._interrupted = False
         self._unjudged: dict[tuple[RowKey, str], Point] = {}
@@ -85,7 +98,7 @@ class Bisection:
             known=tuple(name for name in self._question.builds if name in self._known),
             made=tuple(self._watch.made),
             ahead=tuple(self._ahead.made),
-            interrupted=self._interrupted or self._interruption.came,
+            interrupted=self._stopped,
             seconds=time.monotonic() - begin,
             builds=self._run.builds,
             finer=self._request.finer,
@@ -101,18 +114,22 @@ class Bisection:
         self._known = {point.build for series in self._memory.series for point in series.points if point is not None}
 
     def _end(self) -> None:
-        if self._afresh is not None and not (self._interrupted or self._interruption.came):
+        if self._afresh is not None and not self._stopped:
             self._afresh.end_afresh()
 
+    @property
+    def _stopped(self) -> bool:
+        return self._interrupted or self._interruption.came
+
     def _search(self) -> None:
-        while not self._interrupted:
+        while not self._stopped:
             probe = self._next_probe()
             if probe is not None:
                 self._probe(probe)
             elif not self._confirm():
                 break
         for series in self._memory.series:
-            if not self._interrupted and self._is_flaky(series):
+            if not self._stopped and self._is_flaky(series):
                 self._weigh(key_of(series))
 
     def _recall(self) -> Memory:
@@ -187,10 +204,14 @@ class Bisection:
     def _probe(self, probe: Probe) -> None:
         self._ahead.settle(probe.builds)
         wanted = {key_of(series) for series in self._steady()}
-        self._execute(probe.builds, wanted or None)
+        ends = [end for end in (probe.older, probe.newer) if end is not None]
+        self._execute(probe.builds, wanted or None, keep=ends)
         if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
             what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
-            raise UsageError(f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}")
+            raise UsageError(
+                f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}",
+                hint="`bisect-torch run FILE --dry-run` says which instances there are",
+            )
         for name in probe.builds:
             counts: Counter[str] = Counter()
             for series in self._memory.series:
@@ -200,12 +221,20 @@ class Bisection:
             self._tell(Judged(name, counts))
 
     def _execute(
-        self, builds: Sequence[str], rows: set[RowKey] | None, *, repeats: int = 1, confirm: bool = False, each: int = 1
+        self,
+        builds: Sequence[str],
+        rows: set[RowKey] | None,
+        *,
+        repeats: int = 1,
+        confirm: bool = False,
+        each: int = 1,
+        keep: Collection[str] = (),
     ) -> None:
         """Run builds and take in what came out.
 
         Args:
             rows: None for every row that the request wants.
+            keep: Builds that the search comes back to: on a short disk, their environments go last.
         """
         self._run = looked_up(self._run, builds, lambda text: self._tell(events.Note(text)))
         names = None if rows is None else {name for _, name, _ in rows}
@@ -213,7 +242,7 @@ class Bisection:
         def wanted(instance: Instance) -> bool:
             return self._request.wanted(instance) and (names is None or instance.name in names)
 
-        request = narrowed(self._run, builds, repeats=repeats)
+        request = narrowed(self._with_room(builds, keep), builds, repeats=repeats)
         if rows is not None:
             named = {device for _, _, device in rows}
             request = dataclasses.replace(request, devices=tuple(each for each in request.devices if each in named))
@@ -227,14 +256,42 @@ class Bisection:
         )
         result = run.execute()
         self._interrupted = self._interrupted or result.interrupted
-        self._judged.update(dict.fromkeys(name for name in builds if name not in self._known))
-        self._run = with_environments(self._run, self._watch.ready)
-        for series in result.series:
+        with self._interruption.held():
+            self._take_in(result.series, builds)
+
+    def _take_in(self, seen: Sequence[Series], builds: Sequence[str]) -> None:
+        """Note what a run of ``builds`` has told, which after Ctrl-C may be nothing, or less than was wanted."""
+        answered = set(self._watch.failed)
+        for series in seen:
             for point in series.points:
+                if point is None:
+                    continue
+                answered.add(point.build)
                 # What could not be judged is tried again by a later run, but not by this search.
-                if point is not None and not point.judgement.verdict.judged:
+                if not point.judgement.verdict.judged:
                     self._unjudged[key_of(series), point.build] = point
+        self._judged.update(dict.fromkeys(name for name in builds if name in answered and name not in self._known))
+        gone = self._standing.forget_gone()
+        self._run = with_environments(without_environments(self._run, gone), self._watch.ready)
         self._memory = self._recall()
+
+    def _with_room(self, builds: Sequence[str], keep: Collection[str]) -> RunRequest:
+        """The request, on a short disk with room for the environments of these builds."""
+        budget = self._run.plan.budget
+        if budget is None:
+            return self._run
+        planned = [each for each in self._run.plan.environments if each.build.name in builds]
+        options = self._run.environment_options
+        known = environments.parts_of([each for each in planned if each.build.name not in budget.parts], options)
+        budget = dataclasses.replace(budget, parts={**budget.parts, **known})
+        order = {name: budget.parts[name] for name in self._question.builds if name in budget.parts}
+        budget = dataclasses.replace(budget, parts=order)
+        before = set(self._watch.ready)
+        self._standing.make_room(budget, builds, keep)
+        plan = dataclasses.replace(self._run.plan, budget=budget)
+        run = dataclasses.replace(self._run, plan=plan)
+        self._run = without_environments(run, before - set(self._watch.ready))
+        return within(self._run, budget, self._standing.here())
 
     # --- confirming -------------------------------------------------------------------------------------------
 
@@ -274,7 +331,7 @@ class Bisection:
     def _weigh(self, key: RowKey) -> None:
         spent = sum(each.seconds for each in self._weighed.values())
         weighing = Weighing(key, self._question, self._request, self._install_s(), spent_s=spent)
-        while not self._interrupted:
+        while not self._stopped:
             weighed, wish = weighing.step(self._memory, self._unjudged, self._watch.failed, self._present())
             self._weighed[key] = weighed
             if wish is None:

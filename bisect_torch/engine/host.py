@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.child_processes import run_process
@@ -105,6 +106,28 @@ def device_memory(device: str) -> int | None:
         return total_memory()
     found = _nvidia(index or "0") if kind == "cuda" else None
     return found[2] or None if found else None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as results identify it: where one of these differs, so may a result.
+
+    Args:
+        machine: Class of the machine that it is in.
+        name: The processor's or accelerator's; empty where this cannot name it.
+        driver: Its version; empty where there is none.
+        memory_bytes: The accelerator's own; None for the CPU, and where the system does not tell.
+    """
+
+    machine: str
+    name: str
+    driver: str
+    memory_bytes: int | None
+
+
+def device(name: str) -> Device:
+    """What a device of this machine is: ``cpu``, ``cuda:1``."""
+    return Device(machine_class(), *device_identity(name), device_memory(name))
 
 
 def host_facts() -> dict[str, str | int]:

@@ -17,6 +17,7 @@ from bisect_torch.engine.request import RunRequest
 from bisect_torch.model import (
     Build,
     BuildKind,
+    CaseKind,
     Environment,
     Instance,
     Isolation,
@@ -40,14 +41,16 @@ class Ledger:
     Args:
         request: The run.
         run_id: Marks this run's rows.
-        can_fork: Whether workers may fork here.
+        can_fork: Whether workers may fork where cells run.
+        devices: What the devices of the run are there.
     """
 
-    def __init__(self, request: RunRequest, run_id: str, *, can_fork: bool) -> None:
+    def __init__(self, request: RunRequest, run_id: str, *, can_fork: bool, devices: Mapping[str, host.Device]) -> None:
         self.file = request.file
         self._request = request
         self._run_id = run_id
         self._can_fork = can_fork
+        self._devices = devices
         self._environments = {
             planned.build.name: environment
             for planned in request.plan.environments
@@ -87,7 +90,7 @@ class Ledger:
         name = environment.build.name
         before = self._environments.get(name)
         self._environments[name] = environment
-        return before is None or _identity(before) != _identity(environment)
+        return before is None or before.identity != environment.identity
 
     @property
     def environments(self) -> Mapping[str, Environment]:
@@ -117,16 +120,16 @@ class Ledger:
 
     def key(self, run: CellRun) -> str:
         """Under which the results of a cell are kept."""
-        name, driver = host.device_identity(run.device)
+        device = self._devices[run.device]
         return results.cell_key(
             build=run.build,
             environment=self._environments.get(run.build.name),
             instance=run.instance,
             device=run.device,
             timeout_s=self._timeout_s(run),
-            machine=host.machine_class(),
-            device_name=name,
-            driver=driver,
+            machine=device.machine,
+            device_name=device.name,
+            driver=device.driver,
             threads=self._request.threads,
             thorough=self._request.thorough,
             guard=self._request.guard,
@@ -204,7 +207,7 @@ class Ledger:
     def inapplicable(self, run: CellRun) -> str | None:
         """Why a case does not apply to this build, device or machine."""
         unmet = cases.unmet(run.instance.case, run.build.version, self._environments[run.build.name].packages)
-        device_bytes = host.device_memory(run.device)
+        device_bytes = self._devices[run.device].memory_bytes
         return why_not(run.instance, run.device, self._request.memory_bytes, device_bytes, unmet)
 
     # --- what happened ----------------------------------------------------------------------------------------
@@ -217,6 +220,11 @@ class Ledger:
         observation = self._remember(run, self.file.append(seen))
         return observation, analysis.judge(observation)
 
+    def is_bad(self, run: CellRun) -> bool:
+        """Whether what was seen of a cell in this repeat says that the build is bad."""
+        seen = self._observations.get(run.place, {}).get(run.repeat)
+        return seen is not None and analysis.judge(seen).verdict.bad
+
     def distrust(self, run: CellRun, reason: str) -> None:
         """Take back what a cell said: its environment was broken. What was seen is kept, and no longer judged."""
         seen = self._observations[run.place][run.repeat]
@@ -225,7 +233,7 @@ class Ledger:
 
     def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
         case = run.instance.case
-        name, driver = host.device_identity(run.device)
+        device = self._devices[run.device]
         return {
             "key": self.key(run),
             "run_id": self._run_id,
@@ -245,12 +253,17 @@ class Ledger:
             "parameters": json.dumps(dict(run.instance.parameters)),
             "issue": case.issue,
             "device": run.device,
-            "device_name": name or None,
-            "driver": driver or None,
+            "device_name": device.name or None,
+            "driver": device.driver or None,
             "repeat": run.repeat,
             "timeout_s": self._timeout_s(run),
-            "machine": host.machine_class(),
+            "machine": device.machine,
             "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            **(
+                {"local_modules": json.dumps(dict(case.file.local_modules))}
+                if case.file.kind is CaseKind.COMMAND
+                else {}
+            ),
         }
 
     # --- what it means ----------------------------------------------------------------------------------------
@@ -309,16 +322,6 @@ def _superseded(runs: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str, 
                 for build in run["builds"]:
                     found |= {(earlier["run_id"], build, digest) for digest in run["case_files"]}
     return frozenset(found)
-
-
-def _identity(environment: Environment) -> tuple[object, ...]:
-    return (
-        environment.lock_hash,
-        environment.python_version,
-        environment.torch_version,
-        environment.git_commit,
-        environment.backend,
-    )
 
 
 def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:

@@ -13,7 +13,7 @@ from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import Run
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import CaseFile, Environment, Instance, Isolation, Observation, Series
+from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
 from bisect_torch.releases.nightly_ledger import NightlyLedger
 from bisect_torch.releases.unreleased import with_facts
 
@@ -49,20 +49,21 @@ class Probing(Run):
         confirm: bool = False,
         each: int = 1,
     ) -> None:
-        super().__init__(request, observer, interruption)
+        super().__init__(request, observer, interruption, wanted=wanted)
         self._each = each
-        self._row_wanted = wanted
         self._confirm = confirm
-
-    def _selected(self, file: CaseFile, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
-        return tuple(each for each in super()._selected(file, instances) if self._row_wanted(each))
 
     def _settled(self) -> bool:
         if self._confirm:
             return super()._settled()
-        if self._installing or self._pending or self._expanding:
+        if self._busy():
+            return False
+        if self._making.waiting:
+            self._install()
             return False
         self._distrust_changed_environments()
+        if self._making.in_turns:
+            self._distrust(self._resweep.changed_of_all())  # they may be gone when the search comes back to them
         return True
 
     def _submit(self, runs: list[CellRun]) -> None:
@@ -72,14 +73,14 @@ class Probing(Run):
         self._pending += len(runs)
         for cell in dict.fromkeys(run.place for run in runs):
             repeats = [run for run in runs if run.place == cell]
-            environment = self._environments[repeats[0].build.name]
+            environment = self._making.ready[repeats[0].build.name]
             for start in range(0, len(repeats), self._each):
-                self._executor.submit(Task(environment, tuple(repeats[start : start + self._each]), forked=True))
+                self._site.submit(Task(environment, tuple(repeats[start : start + self._each]), forked=True))
 
     def remember(self) -> Memory:
         """What earlier runs saw, as far as the rows are known. Instead of :meth:`execute`."""
-        self._read_known_instances()
-        rows = self._rows()
+        self._rows.read_known(self._ledger.environments.values())
+        rows = self._rows.all()
         self._ledger.recall(self._ledger.cells(self._request.builds, rows))
         return Memory(self._ledger.series(rows), dict(self._ledger.environments), self._ledger.observations)
 
@@ -124,6 +125,15 @@ def with_environments(request: RunRequest, found: Mapping[str, Environment]) -> 
     return dataclasses.replace(request, plan=plan)
 
 
+def without_environments(request: RunRequest, names: Container[str]) -> RunRequest:
+    """The same request, where these builds have no environment any more."""
+    planned = tuple(
+        dataclasses.replace(each, present=None) if each.build.name in names else each
+        for each in request.plan.environments
+    )
+    return dataclasses.replace(request, plan=dataclasses.replace(request.plan, environments=planned))
+
+
 def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], None]) -> RunRequest:
     """The same request, with what was left open of some builds found out: locks, and of nightlies commit and size.
 
@@ -131,7 +141,7 @@ def looked_up(request: RunRequest, names: Container[str], note: Callable[[str], 
         note: Called with a line for what cannot be found out.
 
     Raises:
-        BisectTorchError: The ledger of nightly builds cannot be read or written, or an option cannot be used.
+        BisectTorchError: The ledger of nightly builds cannot be read, or an option cannot be used.
     """
     left = [each for each in request.plan.environments if each.open and each.build.name in names]
     if not left:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch import cases, environments
@@ -47,6 +47,9 @@ class RunRequest:
         source: A git checkout of PyTorch, for the report.
         shard: The part of the matrix that is run; ``builds`` are its builds. None for all of it.
         edges: Whether the first and the last of the builds are those of the whole matrix.
+        standing: On a short disk: names of the folders of environments that a search keeps; None for a run, which
+            removes all that it has made.
+        unknown: Names of builds that were asked for and cannot be known, to the reason: an index cannot be asked.
     """
 
     builds: tuple[Build, ...]
@@ -76,6 +79,8 @@ class RunRequest:
     source: Path | None = None
     shard: Shard | None = None
     edges: tuple[bool, bool] = (True, True)
+    standing: frozenset[str] | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def matrix(self) -> tuple[str, ...]:

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bisect_torch import analysis, environments
+from bisect_torch import analysis
 from bisect_torch.engine.plan import CellRun
-from bisect_torch.model import Environment, Series
+from bisect_torch.engine.site import Site
+from bisect_torch.model import Series
 
 
 class Resweep:
-    """Remembers what ran in which environment since that was last known to be whole."""
+    """Remembers what ran in the environments of a site since they were last known to be whole."""
 
-    def __init__(self) -> None:
-        self._environments: dict[str, tuple[Environment, environments.Seal | None]] = {}
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._ran: dict[str, list[CellRun]] = {}
-
-    def watch(self, environment: Environment) -> None:
-        """Take in an environment that has just been swept or made."""
-        self._environments[environment.build.name] = environment, environments.seal(environment)
 
     def ran(self, run: CellRun) -> None:
         """A cell ended in the environment of its build."""
@@ -39,21 +36,16 @@ class Resweep:
         """
         found = self._sweep(name for name in deciding(series) if name in self._ran)
         if found:
-            found.update(self._sweep(list(self._ran)))
+            found.update(self._sweep(self._ran))
         return found
 
     def changed_of_all(self) -> Mapping[str, tuple[str, list[CellRun]]]:
         """The same for every environment that ran cells: none of them will be there later to be asked."""
-        return self._sweep(list(self._ran))
+        return self._sweep(self._ran)
 
     def _sweep(self, names: Iterable[str]) -> dict[str, tuple[str, list[CellRun]]]:
-        found = {}
-        for name in list(names):
-            runs = self._ran.pop(name)
-            what = environments.changed_since(*self._environments[name])
-            if what is not None:
-                found[name] = what, runs
-        return found
+        ran = {name: self._ran.pop(name) for name in list(names)}
+        return {name: (what, ran[name]) for name, what in self._site.changed(ran).items()} if ran else {}
 
 
 def deciding(series: Sequence[Series]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bisect_torch import environments
@@ -20,11 +20,16 @@ class Rotation:
 
     Args:
         plan: Its budget is None where all fit.
+        standing: Names of the folders of environments that a search keeps, for which the budget has made room; the last
+            group of this run then stays too, without its cache. None: nothing stays.
     """
 
-    def __init__(self, plan: EnvironmentPlan, options: EnvironmentOptions) -> None:
+    def __init__(
+        self, plan: EnvironmentPlan, options: EnvironmentOptions, standing: Collection[str] | None = None
+    ) -> None:
         budget = plan.budget
         self._budget = budget
+        self._standing = standing
         self._present = {one.build.name: one.present for one in plan.environments if one.present is not None}
         self._options = options
         self._group_options = options
@@ -56,8 +61,9 @@ class Rotation:
         """The builds of the next group. Nothing of the one before it is left: see :meth:`clear`."""
         if self._budget is not None:
             needed = {self._present[build.name].root.name for build in self._waiting[0] if build.name in self._present}
-            environments.remove_passing(self._options.store, needed)
-            self._group_options = replace(self._options, store=self._options.store.with_own_cache())
+            environments.remove_passing(self._options.store, needed | set(self._standing or ()))
+            if not environments.is_offline(self._options):  # then all is linked from the store's cache
+                self._group_options = replace(self._options, store=self._options.store.with_own_cache())
         return self._waiting.popleft()
 
     def refusal(self, build: Build) -> str | None:
@@ -75,7 +81,9 @@ class Rotation:
         Returns:
             Names of the builds that have no environment any more.
         """
-        cleared = []
+        cleared: list[str] = []
+        if self._standing is not None and not self._waiting:
+            self._passing.clear()
         while self._passing:
             environment = self._passing.pop()
             self.uses.release(environment.root.name)

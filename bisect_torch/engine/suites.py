@@ -34,6 +34,7 @@ class Suites:
         self._collections: dict[str, Collection] = {}
         self._instances: dict[tuple[Path, str], Instance] = {}
         self._kept: dict[str, list[Mapping[str, Any]]] = {}
+        self.unkept: str | None = None
         if self.item is None:
             return
         parts = json.dumps([_FORMAT, self.item.file.sha256, *circumstances], sort_keys=True, default=str)
@@ -61,7 +62,10 @@ class Suites:
             self._collections[environment.build.name] = cases.collection_of(self.item, rows)
 
     def add(self, environment: Environment, rows: Sequence[Mapping[str, Any]]) -> tuple[Instance, ...]:
-        """Take what a build collects; gives the instances that no build before it had."""
+        """Take what a build collects; gives the instances that no build before it had.
+
+        Where it could not be kept, :attr:`unkept` says why.
+        """
         assert self.item is not None
         collection = cases.collection_of(self.item, rows)
         self._collections[environment.build.name] = collection
@@ -82,7 +86,7 @@ class Suites:
         # Another run may have added to it.
         self._kept = {**(own_digest.read_kept(self._path) or {}), **self._kept}
         self._kept[identity] = list(rows)
-        own_digest.write_json(self._path, self._kept)
+        self.unkept = own_digest.write_kept(self._path, self._kept)
 
     def why_not(self, build: str, instance: Instance) -> dict[str, object] | None:
         """The facts of a cell that is no test on a build; None for one that can be run."""

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import queue
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,12 +17,13 @@ from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.warm import WarmWorkers
 from bisect_torch.engine.watch_cells import CellAnswer, Job, JobEnded, Slots, start_worker
+from bisect_torch.engine.watch_environments import Installer, Ready
 from bisect_torch.engine.watch_file import FileWatch, Look
+from bisect_torch.engine.watch_state import WatchState
 from bisect_torch.engine.worker_process import Stage, WorkerProcess
-from bisect_torch.errors import BisectTorchError, UsageError
+from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import (
-    Build,
     CaseKind,
     Environment,
     Instance,
@@ -41,44 +41,6 @@ _DOUBT_S = 0.25
 """How long a file that cannot be read may still become another before that is said: it may be half written."""
 
 _CONFIRMING_S = 300.0
-
-
-@dataclasses.dataclass(frozen=True)
-class WatchState:
-    """What is to be shown at one moment.
-
-    Args:
-        number: Of the save; 1 for the file as it was at the start.
-        series: As far as it has run.
-        before: The series of the last whole matrix but this one, to say what the save has changed.
-        ended: The whole matrix is there.
-        seconds: From the save to the whole matrix.
-        confirming: Runs that confirm and are still to come; None before it is known.
-        problem: One line: why the file as saved cannot be run. The matrix is then that of the save before.
-        unready: Builds without environment so far, and why, where it failed.
-        dropped: Workers that were given up for the sake of memory.
-    """
-
-    path: Path
-    builds: tuple[str, ...]
-    number: int = 0
-    series: tuple[Series, ...] = ()
-    before: tuple[Series, ...] | None = None
-    ended: bool = False
-    seconds: float | None = None
-    confirming: int | None = None
-    problem: str = ""
-    unready: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    is_script: bool = False
-    dropped: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ready:
-    build: Build
-    environment: Environment | None
-    reason: str = ""
-    outcome: Outcome = Outcome.LOST
 
 
 Show = Callable[[WatchState], None]
@@ -110,14 +72,12 @@ class Watch:
         self._file = FileWatch(path)
         self._staged = environments.staged_package(request.environment_options.store)
         self._conditions = request.conditions(self._staged)
-        self._planned = {planned.build.name: planned for planned in request.plan.environments}
-        self._inbox: queue.Queue[CellAnswer | JobEnded | _Ready | BaseException] = queue.Queue()
+        self._inbox: queue.Queue[CellAnswer | JobEnded | Ready | BaseException] = queue.Queue()
         self._warm: WarmWorkers[WorkerProcess] = WarmWorkers(self._start_worker, budget_bytes)
         self._slots = Slots(request.jobs, self._warm, self._conditions, self._inbox.put)
-        self._cancel = threading.Event()
-        self._uses = environments.Uses(request.environment_options.store)
+        self._installer = Installer(request, self._inbox.put)
         self._ready: dict[str, Environment] = {}
-        self._failed: dict[str, _Ready] = {}
+        self._failed: dict[str, Ready] = {}
         self._state = WatchState(path, tuple(build.name for build in request.builds))
         self._discovered: Discovered | None = None
         self._instances: tuple[Instance, ...] | None = None
@@ -137,15 +97,14 @@ class Watch:
         Raises:
             KeyboardInterrupt: The user ended it. Nothing that was started is left.
         """
-        installer = threading.Thread(target=self._install, name="installer", daemon=True)
-        installer.start()
+        self._installer.start()
         try:
             self._begin(time.monotonic())
             while True:
                 self._turn()
         finally:
             with interruption.held():
-                self._cancel.set()
+                self._installer.cancel()
                 self._slots.close()
                 self._warm.close()
 
@@ -192,6 +151,7 @@ class Watch:
             self._state.builds,
             number=number,
             series=self._state.series,  # stays on the screen until there is something newer
+            observations=self._state.observations,
             before=before,
             unready=self._state.unready,
             is_script=is_script,
@@ -259,10 +219,10 @@ class Watch:
         except queue.Empty:
             return
 
-    def _handle(self, message: CellAnswer | JobEnded | _Ready | BaseException) -> None:
+    def _handle(self, message: CellAnswer | JobEnded | Ready | BaseException) -> None:
         if isinstance(message, BaseException):
             raise message
-        if isinstance(message, _Ready):
+        if isinstance(message, Ready):
             self._on_ready(message)
             return
         if isinstance(message, JobEnded) and message.failure is not None:
@@ -279,7 +239,7 @@ class Watch:
             self._open.discard(message.job.environment.build.name)
             self._close_if_ended()
 
-    def _on_ready(self, message: _Ready) -> None:
+    def _on_ready(self, message: Ready) -> None:
         name = message.build.name
         waiting = {key: reason for key, reason in self._state.unready.items() if key != name}
         if message.environment is None:
@@ -333,7 +293,7 @@ class Watch:
         self._observations[run.instance.name, run.device, run.build.name, run.repeat] = kept
         self._fresh = True
 
-    def _record_failure(self, failed: _Ready) -> None:
+    def _record_failure(self, failed: Ready) -> None:
         nowhere = Environment(failed.build, Path(), Path(), "", "", {}, failed.build.version, None, None, "")
         for instance in self._instances or ():
             for device in self._request.devices:
@@ -373,8 +333,7 @@ class Watch:
             self._confirm()
 
     def _series(self) -> tuple[Series, ...]:
-        if self._instances is None:
-            return self._state.series
+        assert self._instances is not None
         names = [build.name for build in self._request.builds]
         file = self._instances[0].case.file.path.name
         rows = [(file, instance.name, device) for instance in self._instances for device in self._request.devices]
@@ -385,43 +344,15 @@ class Watch:
         self._draw()
 
     def _draw(self) -> None:
-        shown = self._state.series if self._instances is None else self._series()
-        self._state = dataclasses.replace(self._state, series=shown, dropped=self._warm.dropped)
+        if self._instances is not None:
+            seen = tuple(self._observations.values())
+            self._state = dataclasses.replace(self._state, series=self._series(), observations=seen)
+        self._state = dataclasses.replace(self._state, dropped=self._warm.dropped)
         self._fresh, self._drawn_at = False, time.monotonic()
         self._show(self._state)
-
-    # --- environments -----------------------------------------------------------------------------------------
 
     def _start_worker(self, environment: Environment, on_start: Callable[[WorkerProcess], None]) -> WorkerProcess:
         # A script has an interpreter of its own on every run: nothing is won by importing torch here.
         script = self._discovered is not None and self._discovered.file.kind is not CaseKind.CASE
         stage: Stage = "none" if script else "eager"
         return start_worker(environment, self._conditions, stage=stage, on_start=on_start)
-
-    def _install(self) -> None:
-        """Make environments ready, those that exist first, in a thread of its own."""
-        ordered = sorted(self._request.builds, key=lambda build: self._planned[build.name].present is None)
-        try:
-            for build in ordered:
-                if self._cancel.is_set():
-                    return
-                self._inbox.put(self._make(build))
-        except BaseException as failure:  # noqa: BLE001
-            # Not handled here but handed over: an exception must not vanish with this thread.
-            self._inbox.put(failure)
-
-    def _make(self, build: Build) -> _Ready:
-        planned = self._planned[build.name]
-        if planned.reason:
-            return _Ready(build, None, planned.reason, Outcome.NOT_INSTALLED)
-        try:
-            environment, _ = environments.ensure(
-                build,
-                self._request.environment_options,
-                cancel=self._cancel,
-                python=planned.request,
-                uses=self._uses,
-            )
-        except BisectTorchError as error:
-            return _Ready(build, None, error.message, environments.outcome_of(error))
-        return _Ready(build, environment)

@@ -164,11 +164,14 @@ class WorkerProcess:
         try:
             base = temporary.make_folder(tmp)
         except OSError as problem:
-            raise InfrastructureError(f"no folder can be made for a worker: {problem.strerror}") from problem
+            raise InfrastructureError(
+                f"no folder can be made for a worker: {problem.strerror}",
+                hint="bisect-torch doctor says what is wrong with TMPDIR",
+            ) from problem
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
         first: Stage = "none" if stage == "none" else "eager"
-        argv = [os.fspath(environment.python), "-I", "-X", "faulthandler", "-u"]
+        argv = [os.fspath(environment.python), "-I", "-B", "-X", "faulthandler", "-u"]
         argv += [str(package / "worker" / "__main__.py"), "worker", str(theirs.fileno()), first, worker_id, str(base)]
         variables = {**env, _MARK: worker_id, **_thread_variables(threads)}
         try:
@@ -185,7 +188,10 @@ class WorkerProcess:
         except OSError as problem:
             ours.close()
             shutil.rmtree(base, ignore_errors=True)
-            raise InfrastructureError(f"{environment.python} cannot be started: {problem.strerror}") from problem
+            raise InfrastructureError(
+                f"{environment.python} cannot be started: {problem.strerror}",
+                hint="bisect-torch doctor looks at the store",
+            ) from problem
         finally:
             theirs.close()
         worker = cls(process, ours, worker_id, base)

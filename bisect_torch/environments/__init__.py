@@ -5,8 +5,15 @@ from bisect_torch.environments.control import capability
 from bisect_torch.environments.disk import DiskBudget
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of, redact
 from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
+from bisect_torch.environments.offline import is_offline
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import EnvironmentPlan, PlannedEnvironment, completed, plan_environments
+from bisect_torch.environments.plan import (
+    EnvironmentPlan,
+    PlannedEnvironment,
+    completed,
+    parts_of,
+    plan_environments,
+)
 from bisect_torch.environments.projects import Project, project_at
 from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
 from bisect_torch.environments.requirements import bound_to
@@ -39,11 +46,13 @@ __all__ = [
     "ensure",
     "files_of",
     "is_installed",
+    "is_offline",
     "is_passing",
     "last_used",
     "list_environments",
     "numerics_digest",
     "outcome_of",
+    "parts_of",
     "plan_environments",
     "probe_interpreter",
     "project_at",

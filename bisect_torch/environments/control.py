@@ -150,7 +150,9 @@ def _run(
             return answer
         raise EnvironmentBroken(str(answer["reason"]))
     if "os error 28" in completed.stderr or "No space left on device" in completed.stderr:
-        raise InfrastructureError("the disk is full")
+        raise InfrastructureError(
+            "the disk is full", hint="bisect-torch envs prune --unused 30 makes room, --store names another folder"
+        )
     raise EnvironmentBroken(_how_it_ended(completed, name))
 
 

@@ -20,8 +20,8 @@ class NotInstallable(BisectTorchError):  # noqa: N818 - a word of the design, li
         reason: One line.
     """
 
-    def __init__(self, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(reason, hint=hint)
+    def __init__(self, reason: str, *, hint: str | None = None, detail: str | None = None) -> None:
+        super().__init__(reason, hint=hint, detail=detail)
         self.reason = reason
 
 
@@ -40,8 +40,8 @@ class EnvironmentBroken(BisectTorchError):  # noqa: N818
         reason: One line.
     """
 
-    def __init__(self, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(reason, hint=hint)
+    def __init__(self, reason: str, *, hint: str | None = None, detail: str | None = None) -> None:
+        super().__init__(reason, hint=hint, detail=detail)
         self.reason = reason
 
 
@@ -61,6 +61,12 @@ def outcome_of(error: BisectTorchError) -> Outcome:
 class TransientFailure(InfrastructureError):  # noqa: N818
     """The network failed in a way that may pass: worth another try."""
 
+
+_LONGEST_SHORT = 160
+"""Characters of a cause in short: with what was being done, two lines of a terminal."""
+
+_LONGEST_DETAIL = 4000
+"""Characters of what uv said that are kept."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -98,7 +104,21 @@ def redact(text: str) -> str:
 
 def gist(text: str, *, limit: int = 400) -> str:
     """What uv said, as one line: the error and its causes, without progress lines, tree marks and hints."""
-    lines = []
+    joined = " ".join(_said(text))
+    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
+
+
+def in_short(text: str) -> str:
+    """The same in a few words: what failed, and its innermost cause, without addresses."""
+    lines = [re.sub(r":? *(?:for url \()?`?\bhttps?://[^\s`)]+[`)]*", "", line) for line in _said(text)]
+    words = [line for line in lines if line]
+    short = ": ".join(dict.fromkeys([words[0], words[-1]])) if words else ""
+    return short if len(short) <= _LONGEST_SHORT else short[: _LONGEST_SHORT - 1] + "…"
+
+
+def _said(text: str) -> list[str]:
+    """The error and its causes, a line each, the outermost first."""
+    lines: list[str] = []
     for raw in redact(text).splitlines():
         line = re.sub(r"^\s*(?:[×╰▶├─│>-]+\s*)+", "", raw).strip()
         line = re.sub(r"^(?:error|cause|Caused by):\s*", "", line, flags=re.IGNORECASE)
@@ -108,32 +128,50 @@ def gist(text: str, *, limit: int = 400) -> str:
             continue
         if line and line not in lines:
             lines.append(line)
-    joined = " ".join(lines)
-    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
+    return lines
 
 
 def classify(completed: Completed, doing: str) -> BisectTorchError:
     """The error that a failed uv command means. ``doing`` says what it was for: ``locking torch 2.9.1``.
 
-    What says that our side failed is looked for first: an index that cannot be reached makes a resolution fail too.
+    What says that our side failed is looked for first: an index that cannot be reached makes a resolution fail too. The
+    message has the cause in short; all that uv said is the error's detail.
     """
+    error = _classified(completed, doing)
+    error.detail = redact(completed.stderr).strip()[-_LONGEST_DETAIL:] or None
+    return error
+
+
+def _classified(completed: Completed, doing: str) -> BisectTorchError:
     said = completed.stderr
     if completed.timed_out:
-        return InfrastructureError(f"{doing}: uv did not end in time and was stopped")
+        return InfrastructureError(
+            f"{doing}: uv did not end in time and was stopped",
+            hint="bisect-torch doctor looks at the index; the same line tries again",
+        )
     if completed.returncode < 0:
-        return InfrastructureError(f"{doing}: uv was killed by signal {-completed.returncode}")
+        return InfrastructureError(
+            f"{doing}: uv was killed by signal {-completed.returncode}",
+            hint="the same line tries again; bisect-torch doctor looks at memory and disk",
+        )
     if _OFFLINE.search(said):
-        return InfrastructureError(f"{doing}: offline, and not all of it is in the store's cache: {gist(said)}")
-    reason = gist(said) or f"uv ended with status {completed.returncode} and no message"
+        return InfrastructureError(
+            f"{doing}: offline, and not all of it is in the store's cache",
+            hint="run once without --offline",
+        )
+    reason = in_short(said) or f"uv ended with status {completed.returncode} and no message"
     if _DISK_FULL.search(said):
         return InfrastructureError(f"{doing}: the disk is full", hint="free some space, or choose another --store")
     if _HASH.search(said):
         return InfrastructureError(
-            f"{doing}: a downloaded file is not the one in the lock: {reason}",
+            f"{doing}: a downloaded file is not the one in the lock: {_said(said)[0]}",
             hint="the index serves other files; name it with --index-url so that it gets its own locks",
         )
     if _REFUSED.search(said):
-        return InfrastructureError(f"{doing}: the index refused access: {reason}")
+        return InfrastructureError(
+            f"{doing}: the index refused access: {reason}",
+            hint="check the user name and password in the address, or UV_INDEX_*_PASSWORD",
+        )
     if _CERTIFICATE.search(said):
         return InfrastructureError(
             f"{doing}: the index's certificate is not trusted: {reason}",
@@ -144,7 +182,7 @@ def classify(completed: Completed, doing: str) -> BisectTorchError:
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):
-        return InfrastructureError(f"{doing}: {reason}")
+        return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")
     if _UNSOLVABLE.search(said):
-        return NotInstallable(reason)
-    return InfrastructureError(f"{doing}: {reason}")
+        return NotInstallable(gist(said))
+    return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")

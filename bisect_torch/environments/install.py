@@ -131,7 +131,8 @@ def ensure(
         # Of our own writing: what uv and the control case meet has been classified.
         raise InfrastructureError(
             f"making the environment of torch {build.version}: {error.strerror or error}"
-            + (f": {error.filename}" if error.filename else "")
+            + (f": {error.filename}" if error.filename else ""),
+            hint="bisect-torch doctor looks at the store and the disk",
         ) from error
 
 
@@ -159,7 +160,11 @@ def _ensure(
                 uses.begin(want.name)
             environment = _make(want, progress, cancel)
         if uses is not None:
-            uses.take(want.name)
+            try:
+                uses.take(want.name)
+            except OSError as error:
+                why = f"not marked as used, so that envs prune may remove it meanwhile: {error.strerror or error}"
+                progress(BuildProgress(build, "waiting", message=why))
     progress(BuildProgress(build, "ready"))
     return environment, reused
 
@@ -243,11 +248,13 @@ def _install(want: Wanted, made: Path, progress: Progress, cancel: threading.Eve
     python = ["--python", os.fspath(made / "bin" / "python")]
     progress(BuildProgress(want.build, "installing"))
     try:
-        with DownloadMeter(want.build, want.options.store.uv_cache, progress) as meter:
+        cache, slowest = want.options.store.uv_cache, want.options.slowest
+        with DownloadMeter(want.build, cache, progress, slowest, made) as meter:
             uv.run(
                 ["pip", "install", *python, "--require-hashes", "-r", hashed, *where],
                 doing,
                 on_line=meter.line,
+                hopeless=lambda: meter.too_slow,
             )
             for folder in want.options.editable:
                 uv.run(["pip", "install", *python, "--no-deps", "--editable", folder, *where], doing)
@@ -290,7 +297,7 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
         answer = control.base(path, local=True)
     except EnvironmentBroken as broken:
         if broken.reason == "torch is not installed":
-            raise UsageError(f"{path}: torch is not installed there") from None
+            raise UsageError(f"{path}: torch is not installed there", hint=f"{path} -m pip install torch") from None
         raise
     packages: dict[str, str] = answer["packages"]
     listing = "".join(f"{name}=={version}\n" for name, version in sorted(packages.items()))
@@ -312,7 +319,9 @@ def probe_interpreter(path: Path, *, build: Build | None = None) -> Environment:
 
 def _local_python(build: Build) -> Path:
     if build.python is None:
-        raise UsageError(f"{build.name}: a local build without an interpreter")
+        raise UsageError(
+            f"{build.name}: a local build without an interpreter", hint="name the path of a python program"
+        )
     return build.python
 
 
@@ -334,7 +343,10 @@ def remove(environment: Environment, store: Store) -> None:
     """
     root = store.own(environment.root)
     if root.parent != store.envs.resolve() or stamp.read(root) is None:
-        raise UsageError(f"{environment.root} is not an environment of the store {store.root}")
+        raise UsageError(
+            f"{environment.root} is not an environment of the store {store.root}",
+            hint="bisect-torch envs list shows those that are",
+        )
     with store.guard(root.name), unused(store, root.name) as free:
         if not free:
             raise InUse(f"{root.name} is used by a run at this moment", hint="try again when it has ended")

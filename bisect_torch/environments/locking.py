@@ -30,10 +30,15 @@ from bisect_torch.environments.store import remove_tree
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.releases.index import effective_options
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
 
 _PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 _UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
+
+LONGEST_LOCK_S = 1800.0
+"""For one resolution: some megabytes of pages, and of metadata where an index has them only inside of wheels. It takes
+seconds, and minutes where something must be built to be asked; an answer that comes byte by byte is given up here."""
 
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 
@@ -208,7 +213,10 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        raise UsageError(f"--with {text}: not a requirement: {str(error).splitlines()[0]}") from None
+        raise UsageError(
+            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
+            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+        ) from None
 
 
 def _is_fixed(requirement: Requirement) -> bool:
@@ -227,7 +235,8 @@ def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: 
         made = _resolve(request, folder, Uv(options, cancel))
         text = made.read_text(encoding="utf-8")
         pins = parse_lock("\n".join(line for line in _statements(text) if not line.startswith("-")))
-        check_sources(request.build, pins, request.asked, options.store.index_cache)
+        own_index = Uv(options).own_index(request.build)
+        check_sources(request.build, own_index, pins, request.asked, options.store.index_cache)
         made.write_bytes(own_digest.filled(f"{text}# {own_digest.BLANK}\n".encode()))
         os.replace(made, target)
     finally:
@@ -244,7 +253,7 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
     undated = set(request.undated)
     transient = 0
     while True:
-        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated))
+        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated), limit_s=LONGEST_LOCK_S)
         found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
         # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
         enough = uv.own_index(request.build) is not None and completed.returncode == 0
@@ -255,6 +264,11 @@ def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
         if completed.returncode == 0:
             break
         error = _failed(completed, doing, uv.cancel)
+        if isinstance(error, NotInstallable) and f"no version of torch=={request.build.version}" in error.reason:
+            # It was there when builds were chosen: what fails is the index, a moment later.
+            offline = effective_options(uv.options.index).offline
+            why = "offline, and the index did not show it last" if offline else "the index does not show it now"
+            raise InfrastructureError(f"{doing}: {why}", detail=error.detail)
         if not isinstance(error, TransientFailure) or transient == 2:
             raise error
         transient += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bisect_torch.environments.progress import SlowestPace
 from bisect_torch.environments.store import Store
 from bisect_torch.model import Build
 from bisect_torch.releases.index import IndexOptions
@@ -27,6 +28,7 @@ class EnvironmentOptions:
         max_disk_bytes: What the store may take at most; None for what is free.
         locks: ``release``: dependencies of the release's day; ``today``: the newest ones.
         pass_env: Variables that cells and builds get although they hold secrets.
+        slowest: The pace below which a download is given up.
     """
 
     store: Store
@@ -38,6 +40,7 @@ class EnvironmentOptions:
     locks: str = "release"
     max_disk_bytes: int | None = None
     pass_env: tuple[str, ...] = ()
+    slowest: SlowestPace = field(default_factory=SlowestPace)
 
     def backend_of(self, build: Build) -> str:
         """The backend that a build is of: that of the run, which leaves open where nightly builds come from."""

@@ -6,8 +6,8 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -16,15 +16,16 @@ from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
+from bisect_torch.environments.offline import is_offline, missing_offline
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
-from bisect_torch.environments.short_disk import disk_budget
+from bisect_torch.environments.short_disk import disk_budget, wheel_bytes
 from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.environments.uses import is_passing
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.locks import Pin, parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
-from bisect_torch.releases.sizes import lock_size
+from bisect_torch.releases.sizes import LockedWheel, lock_size
 from bisect_torch.threads import map_in_threads
 
 ASSUMED_BYTES_PER_S = 25e6
@@ -45,6 +46,7 @@ class PlannedEnvironment:
         reason: Why it cannot be installed; empty when it can.
         lock_hash: Of the lock that it is or will be made from, where that is known already.
         lock: That lock.
+        offline: Why it cannot be made while no server may be asked; empty when it can.
         trouble: What went wrong on our side while looking; :func:`ensure` tries again.
         open: Nobody has looked for its lock beyond what is there: see :func:`completed`.
     """
@@ -58,6 +60,12 @@ class PlannedEnvironment:
     lock: Path | None = None
     trouble: InfrastructureError | None = None
     open: bool = False
+    offline: str = ""
+
+    @property
+    def impossible(self) -> str:
+        """Why there is no environment and will be none, in words; empty where there is one or it can be made."""
+        return self.reason or self.offline
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ def plan_environments(
         InfrastructureError: The disk is too small, or no build at all could be locked.
         UsageError: A Python or an extra requirement cannot be used.
     """
-    options.store.sweep_leftovers()
+    unswept = _sweep(options)
     choices = pythons.choose(among or builds, options)
 
     def plan_one(build: Build) -> _Found:
@@ -143,9 +151,11 @@ def plan_environments(
     download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
     budget = None
     if in_groups:
-        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned}
+        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned if not one.open}
         budget = disk_budget(in_order, to_make, disk, options)
-    if budget is not None:
+    if budget is not None and at_most is not None:
+        download, disk = _of_search(budget, in_order, to_make, counted)
+    elif budget is not None:
         groups = budget.groups(list(budget.parts))
         disk = max(map(budget.bytes_of, groups))
         download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
@@ -165,9 +175,25 @@ def plan_environments(
         counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
         hints=_hints(download, options),
-        notes=(*_notes(planned, choices), *_dependency_notes(planned, options), *_budget_notes(budget, planned)),
+        notes=(
+            *unswept,
+            *_notes(planned, choices),
+            *_dependency_notes(planned, options),
+            *_budget_notes(budget, planned, at_most),
+        ),
         budget=budget,
     )
+
+
+def parts_of(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> dict[str, dict[str, int]]:
+    """What the environments of builds add to the disk, as :attr:`DiskBudget.parts` has it; those without a lock have
+    none."""
+    needed = {
+        one.build.name: (parse_lock(read_lock(one.lock)), Target(one.python))
+        for one in planned
+        if one.lock is not None and one.python is not None
+    }
+    return {name: wheel_bytes(wheels) for name, wheels in locked(needed, options).items()}
 
 
 def completed(
@@ -187,8 +213,30 @@ def completed(
     return tuple(map_in_threads(complete, planned, threads=4))
 
 
+def _of_search(
+    budget: DiskBudget, wheels: Mapping[str, Sequence[LockedWheel]], to_make: Sequence[str], counted: int
+) -> tuple[int, int]:
+    """Bytes to download, and on the disk at once, where one environment after another is made and none shares files.
+
+    Those with the largest downloads are counted; of a build that nobody has looked at, as much as of the largest.
+    """
+    downloads = sorted((lock_size(wheels[name]).download_bytes for name in to_make), reverse=True)[:counted]
+    downloads += downloads[:1] * (counted - len(downloads))
+    on_disk = counted * max(budget.bytes_of([name]) for name in to_make)
+    return sum(downloads), min(budget.room_bytes, on_disk)
+
+
 def _is_missing(planned: PlannedEnvironment) -> bool:
-    return planned.present is None and not planned.reason and planned.build.kind is not BuildKind.LOCAL
+    return planned.present is None and not planned.impossible and planned.build.kind is not BuildKind.LOCAL
+
+
+def _sweep(options: EnvironmentOptions) -> tuple[str, ...]:
+    """Remove what killed runs have left. Where that fails, there is less room and a note, no more."""
+    try:
+        options.store.sweep_leftovers()
+    except OSError as error:
+        return (f"what earlier runs left half made could not all be removed: {error.strerror or error}",)
+    return ()
 
 
 _Found = tuple[PlannedEnvironment, tuple[Pin, ...], Target | None]
@@ -215,6 +263,9 @@ def _plan_one(
         return PlannedEnvironment(build, None, None, reason=reason), (), None
     try:
         pythons.check_fit(build, choice.minor)
+        if not choice.installed and os.sep not in choice.request and is_offline(options):
+            offline = f"offline, and Python {choice.request} is not installed here"
+            return PlannedEnvironment(build, choice.minor, choice.request, offline=offline), (), None
         if not choice.installed and os.sep not in choice.request:
             # It is fetched when the run starts; until then only a lock that is there can be read.
             path = committed_lock(build, options)
@@ -228,18 +279,25 @@ def _plan_one(
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
     except InfrastructureError as error:
         # One build's failure never stops the others.
+        if is_offline(options):
+            return PlannedEnvironment(build, choice.minor, choice.request, offline=error.message), (), None
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=error), (), None
+    except OSError as error:
+        trouble = InfrastructureError(f"locking torch {build.version}: {error.strerror or error}: {error.filename}")
+        return PlannedEnvironment(build, choice.minor, choice.request, trouble=trouble), (), None
     if want is None:
         return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
-    return _look(want, choice)
+    return _look(want, choice, cancel)
 
 
-def _look(want: Wanted, choice: pythons.Choice) -> _Found:
+def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None) -> _Found:
     minor = want.interpreter.minor
     present = stamped(want)
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )
+    if present is None and is_offline(want.options):
+        planned = replace(planned, offline=missing_offline(want, cancel))
     stays = present is not None and not is_passing(want.options.store, want.name)
     return planned, () if stays else want.lock.pins, None if stays else Target(minor)
 
@@ -247,15 +305,25 @@ def _look(want: Wanted, choice: pythons.Choice) -> _Found:
 # --- words
 
 
-def _budget_notes(budget: DiskBudget | None, planned: Sequence[PlannedEnvironment]) -> tuple[str, ...]:
+def _budget_notes(
+    budget: DiskBudget | None, planned: Sequence[PlannedEnvironment], at_most: int | None
+) -> tuple[str, ...]:
     if budget is None:
         return ()
-    missing = [one.build.name for one in planned if _is_missing(one)]
+    missing = [one.build.name for one in planned if _is_missing(one) and not one.open]
+    if at_most is not None:
+        large = budget.too_large(missing)
+        come_and_go = "environments of the search are made one after another and removed when the next needs their room"
+        return (f"{budget.reason}: {come_and_go}", *_no_room(large))
     groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
     numbers = " + ".join(str(len(group)) for group in groups if group)
     turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"
     large = budget.too_large(missing)
-    return (f"{budget.reason}: {turns}", *([f"there is no room for {', '.join(large)} even alone"] if large else []))
+    return (f"{budget.reason}: {turns}", *_no_room(large))
+
+
+def _no_room(large: Sequence[str]) -> tuple[str, ...]:
+    return (f"there is no room for {', '.join(large)} even alone",) if large else ()
 
 
 def _hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:

@@ -94,7 +94,9 @@ def available(options: EnvironmentOptions) -> Available:
     try:
         rows = json.loads(completed.stdout)
     except ValueError:
-        raise InfrastructureError(f"uv python list failed: {gist(completed.stderr)}") from None
+        raise InfrastructureError(
+            f"uv python list failed: {gist(completed.stderr)}", hint="bisect-torch doctor looks at uv"
+        ) from None
     stable = [
         row
         for row in rows
@@ -166,7 +168,10 @@ def resolve(request: str, options: EnvironmentOptions, *, cancel: threading.Even
     path = Path(request) if os.sep in request else _find(request, options, cancel)
     found = inspect(path)
     if found is None:
-        raise UsageError(f"{path} is not a Python interpreter that can be started")
+        raise UsageError(
+            f"{path} is not a Python interpreter that can be started",
+            hint="name a version such as 3.12, or the path of a python program",
+        )
     with _known_lock:
         _known[request, os.environ.get("PATH")] = found
     return found
@@ -220,10 +225,15 @@ def named_minor(request: str) -> str:
     if os.sep in request:
         interpreter = inspect(Path(request))
         if interpreter is None:
-            raise UsageError(f"--python {request}: not a Python interpreter that can be started")
+            raise UsageError(
+                f"--python {request}: not a Python interpreter that can be started",
+                hint="name a version such as 3.12, or the path of a python program",
+            )
         return interpreter.minor
     if not re.fullmatch(r"3\.\d+(\.\d+)?", request):
-        raise UsageError(f"--python {request}: not a version such as 3.12, and not the path of an interpreter")
+        raise UsageError(
+            f"--python {request}: not a version such as 3.12, and not the path of an interpreter", hint="--python 3.12"
+        )
     return minor_of(request)
 
 

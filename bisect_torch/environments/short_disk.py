@@ -47,10 +47,7 @@ def disk_budget(
         reason = f"--max-disk {gb(limit)}{taken}"
     if SAFETY * disk_bytes <= left:
         return None
-    parts = {
-        name: {each.wheel.sha256: lock_size([each]).unpacked_bytes for each in some if each.wheel is not None}
-        for name, some in wheels.items()
-    }
+    parts = {name: wheel_bytes(some) for name, some in wheels.items()}
     budget = DiskBudget(room, parts, reason)
     if len(budget.too_large(to_make)) == len(to_make):
         least = min(budget.bytes_of([name]) for name in to_make)
@@ -59,6 +56,11 @@ def disk_budget(
             hint="bisect-torch envs prune makes room, --store names another folder",
         )
     return budget
+
+
+def wheel_bytes(wheels: Iterable[LockedWheel]) -> dict[str, int]:
+    """SHA-256 to unpacked bytes, of those whose size is known."""
+    return {each.wheel.sha256: lock_size([each]).unpacked_bytes for each in wheels if each.wheel is not None}
 
 
 def _taken(store: Store) -> tuple[int, int]:

@@ -97,7 +97,9 @@ def _ask_index(projects: Sequence[str], options: EnvironmentOptions) -> dict[str
         found: dict[str, KnownWheel] = {}
         for url in urls:
             try:
-                found.update(wheels_of_index(index_files(project, url, cache_dir=options.store.index_cache) or ()))
+                # A size belongs to a hash: an old answer is as good as one of today.
+                files = index_files(project, url, cache_dir=options.store.index_cache, outdated=lambda *_: None)
+                found.update(wheels_of_index(files or ()))
             except InfrastructureError:
                 continue
         return found

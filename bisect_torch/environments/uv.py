@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.environments.failures import TransientFailure, classify
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
@@ -18,6 +20,9 @@ from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE, backend_index_url, own_index_url, uv_index_arguments
 from bisect_torch.releases.nightly_words import NIGHTLY
 
+OLDEST_UV = Version("0.9")
+"""As in pyproject.toml."""
+
 TRIES = 3
 _PAUSES_S = (1.0, 4.0)
 _TIME_LIMIT_S = 4 * 3600.0
@@ -25,7 +30,7 @@ _BEST_MATCH = ["--index-strategy", "unsafe-best-match"]
 
 # What would change which environment is made, or where. Addresses, credentials, certificates, proxies, link mode,
 # time limits and numbers of connections stay: they are how this machine reaches its index.
-_NOT_FOR_UV = frozenset(
+NOT_FOR_UV = frozenset(
     {
         "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_BREAK_SYSTEM_PACKAGES",
         "UV_EXCLUDE_NEWER", "UV_TORCH_BACKEND", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_EXCLUDE", "UV_BUILD_CONSTRAINT",
@@ -42,15 +47,15 @@ def binary() -> str:
     """The uv of the ``uv`` package.
 
     Raises:
-        InfrastructureError: The package is there without its program.
+        InfrastructureError: The package is missing, or is there without its program.
     """
-    import uv
-
     try:
+        import uv
+
         return os.fspath(uv.find_uv_bin())
-    except FileNotFoundError as error:
+    except (ImportError, FileNotFoundError) as error:
         raise InfrastructureError(
-            f"the uv program is missing: {error}", hint="pip install --force-reinstall uv"
+            f"the uv program is missing: {error}", hint=f'pip install --force-reinstall "uv>={OLDEST_UV}"'
         ) from None
 
 
@@ -70,7 +75,7 @@ class Uv:
         kept = {
             name: value
             for name, value in variables_for_uv(os.environ, self.options.pass_env).items()
-            if name not in _NOT_FOR_UV and not name.startswith("PYTHON")
+            if name not in NOT_FOR_UV and not name.startswith("PYTHON")
         }
         kept.update(UV_CACHE_DIR=str(self.options.store.uv_cache), NO_COLOR="1", UV_NO_WRAP="1")
         return kept
@@ -106,12 +111,14 @@ class Uv:
         doing: str,
         *,
         on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
     ) -> Completed:
         """Run uv; network failures that may pass are tried again.
 
         Args:
             doing: What for, for error messages: ``installing torch 2.9.1``.
             on_line: Called with each line of stderr.
+            hopeless: Says why it is of no use to wait any longer; uv is then stopped, and not tried again.
 
         Raises:
             Interrupted: ``cancel`` was set.
@@ -119,11 +126,13 @@ class Uv:
             InfrastructureError: Anything else that failed.
         """
         for pause in (*_PAUSES_S[: TRIES - 1], None):
-            completed = self.attempt(arguments, on_line=on_line)
+            completed = self.attempt(arguments, on_line=on_line, hopeless=hopeless)
             if completed.returncode == 0:
                 return completed
             if self.cancel is not None and self.cancel.is_set():
                 raise Interrupted(f"interrupted while {doing}")
+            if hopeless():
+                raise InfrastructureError(f"{doing}: {hopeless()}")
             error = classify(completed, doing)
             if not isinstance(error, TransientFailure) or pause is None:
                 raise error
@@ -133,20 +142,32 @@ class Uv:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def attempt(
-        self, arguments: Sequence[str | os.PathLike[str]], *, on_line: Callable[[str], None] | None = None
+        self,
+        arguments: Sequence[str | os.PathLike[str]],
+        *,
+        on_line: Callable[[str], None] | None = None,
+        hopeless: Callable[[], str] = lambda: "",
+        limit_s: float = _TIME_LIMIT_S,
     ) -> Completed:
-        """Run uv once, whatever its exit status."""
+        """Run uv once, whatever its exit status.
+
+        Args:
+            limit_s: Seconds after which it is stopped.
+        """
         try:
             return run_process(
                 [binary(), *arguments],
                 env=self.variables(),
                 cwd=self.options.store.neutral,
-                timeout_s=_TIME_LIMIT_S,
+                timeout_s=limit_s,
                 on_stderr_line=on_line,
                 cancel=self.cancel,
+                hopeless=lambda: bool(hopeless()),
             )
         except OSError as error:
-            raise InfrastructureError(f"uv cannot be started: {error}") from error
+            raise InfrastructureError(
+                f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv"
+            ) from error
 
     def forget(self, packages: Sequence[str]) -> None:
         """Remove the cache entries of packages, so that they are downloaded anew."""

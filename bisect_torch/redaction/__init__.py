@@ -8,13 +8,17 @@ from bisect_torch.redaction.names import (
     variables_for_uv,
     without_secrets,
 )
-from bisect_torch.redaction.private import STORE, Private
+from bisect_torch.redaction.own_process import conceal
+from bisect_torch.redaction.private import JSON_FIELDS, STORE, TEXT_FIELDS, Private
 from bisect_torch.redaction.shapes import HIDDEN, without_tokens
 
 __all__ = [
     "HIDDEN",
+    "JSON_FIELDS",
     "STORE",
+    "TEXT_FIELDS",
     "Private",
+    "conceal",
     "holds_credentials",
     "is_secret_name",
     "private_of",

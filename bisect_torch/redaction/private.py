@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from bisect_torch.analysis.columns import Columns
-from bisect_torch.model import Observation, Point
+from bisect_torch.model import Observation, Point, Series
 from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
 
 HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
@@ -68,16 +68,36 @@ _MAYBE_CUT = 500
 
 _LONGEST_CACHED = 32 * 1024
 _SHORT = 200
+_CLEAN_CHARACTERS = 2**24
+_CHARACTERS_BESIDE = 100
+"""Bytes that an entry of a set of texts takes besides the text."""
 
 Value = TypeVar("Value")
-_JSON_FIELDS = frozenset({"parameters", "warnings", "measurements", "local_modules"})
-_TEXT_FIELDS = (
-    "build_name", "case_file", "case", "parameters", "issue", "reason", "error_type", "message", "root_type",
+JSON_FIELDS = ("parameters", "warnings", "measurements", "local_modules")
+TEXT_FIELDS = (
+    "build_name", "case_file", "case", "instance", "issue", "reason", "error_type", "message", "root_type",
     "root_message", "frame", "missing_module", "absent_name", "failed_capability", "traceback", "stack", "check_path",
-    "mismatch", "actual_value", "expected_value", "explained_by", "measurements", "warnings", "stdout_tail",
-    "stderr_tail", "local_modules", "device_name", "driver",
+    "mismatch", "actual_value", "expected_value", "explained_by", "stdout_tail", "stderr_tail", "device_name", "driver",
 )  # fmt: skip
-"""Columns of results that may hold what a case, a user or a machine wrote."""
+"""Columns of results that may hold what a case, a user or a machine wrote. So may :data:`JSON_FIELDS`."""
+
+
+class _Clean:
+    """Texts in which nothing was found to be replaced: most of an observation stands in many others too."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self.texts: set[str | None] = {None, "", "{}", "[]"}
+        self._room = _CLEAN_CHARACTERS
+
+    def add(self, text: str) -> None:
+        self._room -= len(text) + _CHARACTERS_BESIDE
+        if self._room < 0:
+            self._forget()
+        if len(text) < _LONGEST_CACHED:
+            self.texts.add(text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,19 +203,51 @@ class Private:
 
     def observation(self, observation: Observation) -> Observation:
         """An observation as it may be kept."""
-        given = vars(observation)
-        changes: dict[str, str] = {}
-        for name in _TEXT_FIELDS:
-            text = given[name]
-            if text is None or text == "[]" or text == "{}":
-                continue
-            after = self.json(text) if name in _JSON_FIELDS else self.redact(text)
+        changes = {}
+        for name in (*TEXT_FIELDS, *JSON_FIELDS):
+            text = getattr(observation, name)
+            after = self._field(name, text)
             if after != text:
                 changes[name] = after
-        instance = self.instance(given["instance"])
-        if instance != given["instance"]:
-            changes["instance"] = instance
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
+
+    def are_clean(self, texts: Iterable[str | None], json_texts: Iterable[str | None]) -> bool:
+        """Whether all of these were seen before in such fields, and nothing in them had to be replaced.
+
+        Args:
+            texts: Of :data:`TEXT_FIELDS`.
+            json_texts: Of :data:`JSON_FIELDS`.
+        """
+        return self._clean.texts.issuperset(texts) and self._clean_json.texts.issuperset(json_texts)
+
+    def rows(self, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+        """Values of observations as they may be kept.
+
+        Args:
+            names: The fields that they are of.
+        """
+        changed: dict[int, dict[Any, Any]] = {}
+        for name in (*TEXT_FIELDS, *JSON_FIELDS):
+            place = names.index(name)
+            texts = {row[place] for row in rows}
+            after = {text: self._field(name, text) for text in texts}
+            if any(text != put for text, put in after.items()):
+                changed[place] = after
+        if not changed:
+            return rows
+        return [
+            tuple(changed[place][value] if place in changed else value for place, value in enumerate(row))
+            for row in rows
+        ]
+
+    def _field(self, name: str, text: str | None) -> str | None:
+        clean, redact = (self._clean_json, self.json) if name in JSON_FIELDS else (self._clean, self.redact)
+        if text is None or text in clean.texts:
+            return text
+        after = self.instance(text) if name == "instance" else redact(text)
+        if after == text:
+            clean.add(text)
+        return after
 
     def _named(self, observation: Observation) -> Observation:
         names = {name: self.redact(getattr(observation, name)) for name in ("build_name", "case_file", "case")}
@@ -225,6 +277,8 @@ class Private:
             return self._named(value)
         if isinstance(value, Columns):
             return self._named_columns(value)
+        if isinstance(value, Series) and value.alike is not None:
+            return self._series(value, known)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._point(value, known) if isinstance(value, Point) else self._once(value, known)
         return value
@@ -238,6 +292,21 @@ class Private:
         if after is point:
             known[shared] = point.judgement, point.counts  # so that their ids stay theirs
         return after
+
+    def _series(self, series: Series, known: dict[Any, Any]) -> Series:
+        """What many series share is looked at once; what was measured in a cell holds no name."""
+        shared = series.answers, series.builds
+        if id(series.answers) not in known:
+            known[id(series.answers)] = shared, all(self._inside(each, known) == each for each in shared)
+        names = {name: self._field(name, getattr(series, name)) for name in ("case_file", "instance")}
+        changed: dict[str, Any] = {name: text for name, text in names.items() if text != getattr(series, name)}
+        if not known[id(series.answers)][1]:
+            changed |= {
+                "builds": self._inside(series.builds, known),
+                "points": tuple(self._inside(point, known) for point in series.points),
+                "alike": None,
+            }
+        return dataclasses.replace(series, **changed) if changed else series
 
     def _once(self, value: Any, known: dict[Any, Any]) -> Any:
         if id(value) not in known:
@@ -266,6 +335,14 @@ class Private:
     # --- how
 
     @functools.cached_property
+    def _clean(self) -> _Clean:
+        return _Clean()
+
+    @functools.cached_property
+    def _clean_json(self) -> _Clean:
+        return _Clean()
+
+    @functools.cached_property
     def _cached_short(self) -> Callable[[str], str]:
         """Names of instances and parameters come back with every build."""
         return functools.lru_cache(maxsize=2**16)(self._redact)
@@ -284,12 +361,14 @@ class Private:
         text = self.hide_secrets(text)
         if len(text) >= _MAYBE_CUT:
             text = self._without_pieces(text)
-        for pattern, name in self._paths:
-            text = pattern.sub(name, text)
+        if "/" in text or "%2F" in text:  # every folder begins with one of these, however it is written
+            for pattern, name in self._paths:
+                text = pattern.sub(name, text)
         if "/" in text or "\\" in text:
             text = _ANY_HOME.sub(HOME, text)
-        for pattern, put in self._names:
-            text = pattern.sub(put, text)
+        for names, pattern, put in self._names:
+            if any(name in text for name in names):
+                text = pattern.sub(put, text)
         return text
 
     @functools.cached_property
@@ -318,9 +397,9 @@ class Private:
         return patterns
 
     @functools.cached_property
-    def _names(self) -> list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+    def _names(self) -> list[tuple[Sequence[str], re.Pattern[str], Callable[[re.Match[str]], str]]]:
         return [
-            (pattern, functools.partial(_put, name))
+            (names, pattern, functools.partial(_put, name))
             for names, name in ((self.users, USER), (self.hosts, HOST))
             if (pattern := _name_pattern(names, host=name == HOST)) is not None
         ]

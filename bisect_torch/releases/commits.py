@@ -15,6 +15,7 @@ from pathlib import Path
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
+from bisect_torch.redaction import without_secrets
 
 _FULL = re.compile(r"[0-9a-f]{40}")
 _MAIN = re.compile(r"nightly release \(([0-9a-f]{40})\)")
@@ -113,7 +114,7 @@ def _looked_up(origin: Origin, source: Path) -> Origin:
 
 def _git(folder: Path, *words: str) -> Completed:
     # A partial clone would fetch what it lacks.
-    variables = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    variables = {**without_secrets(os.environ), "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         return run_process(["git", "-C", folder, *words], env=variables, timeout_s=_TIMEOUT_S)
     except OSError as error:

@@ -17,7 +17,15 @@ from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.catalogue import Release, load_catalogue
 from bisect_torch.releases.locks import lock_path, read_lock
-from bisect_torch.releases.pages import IndexFile, find_links_files, index_files, local_path, shown_url
+from bisect_torch.releases.pages import (
+    IndexFile,
+    Outdated,
+    find_links_files,
+    index_files,
+    kept_files,
+    local_path,
+    shown_url,
+)
 from bisect_torch.releases.platforms import (
     Target,
     fits_others,
@@ -49,7 +57,7 @@ class IndexOptions:
         index_url: The main index; None takes that of uv's variables or settings, then the public default.
         extra_index_urls: More indexes; those of uv's variables and settings are added.
         find_links: Folders of wheels or pages of links; those of uv's variables and settings are added.
-        offline: Ask no server: catalogue and local folders only.
+        offline: Ask no server: the catalogue, local folders, and what servers have answered before.
     """
 
     index_url: str | None = None
@@ -143,6 +151,7 @@ def list_builds(
     backend: str = "pypi",
     cache_dir: Path | None = None,
     timeout_s: float = 20.0,
+    outdated: Outdated | None = None,
 ) -> tuple[Build, ...]:
     """The torch builds with a wheel for this platform, in release order; yanked ones and pre-releases too.
 
@@ -154,6 +163,7 @@ def list_builds(
         backend: ``pypi`` for the indexes of the options; another one for PyTorch's own index of that name.
         cache_dir: Where answers of indexes are kept for ten minutes.
         timeout_s: Longest silence of a server, in seconds.
+        outdated: As for :func:`~bisect_torch.releases.pages.index_files`.
 
     Raises:
         InfrastructureError: An index cannot be read, or none of them has torch.
@@ -162,7 +172,7 @@ def list_builds(
     options = effective_options(options)
     catalogue = {release.version: release for release in load_catalogue()}
     own_index = backend_index_url(backend)
-    files = _torch_files(options, own_index, cache_dir, timeout_s)
+    files = _torch_files(options, own_index, cache_dir, timeout_s, outdated)
     if options.offline:
         return _sorted([*builds_of(files, catalogue, python), *_catalogue_builds(catalogue.values(), python)])
     if not files:
@@ -185,7 +195,11 @@ def known_pythons() -> tuple[str, ...]:
 
 
 def _torch_files(
-    options: IndexOptions, own_index: str | None, cache_dir: Path | None, timeout_s: float
+    options: IndexOptions,
+    own_index: str | None,
+    cache_dir: Path | None,
+    timeout_s: float,
+    outdated: Outdated | None,
 ) -> list[IndexFile]:
     files = [file for place in options.find_links if _usable(place, options) for file in _links(place, timeout_s)]
     if own_index is not None:
@@ -193,9 +207,10 @@ def _torch_files(
     else:
         indexes = [*options.extra_index_urls, options.index_url]
     for url in indexes:
-        if options.offline and (url is None or not _is_local(url)):
-            continue
-        found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s) or ()
+        if options.offline and (url is None or not is_local(url)):
+            found = kept_files("torch", url, cache_dir)
+        else:
+            found = index_files("torch", url, cache_dir=cache_dir, timeout_s=timeout_s, outdated=outdated) or ()
         files += found
         if found and _chosen_strategy() == "first-index":
             break
@@ -212,10 +227,11 @@ def _links(place: str, timeout_s: float) -> tuple[IndexFile, ...]:
 
 
 def _usable(place: str, options: IndexOptions) -> bool:
-    return not options.offline or _is_local(place)
+    return not options.offline or is_local(place)
 
 
-def _is_local(place: str) -> bool:
+def is_local(place: str) -> bool:
+    """Whether a place is a folder, not an address that must be asked."""
     return "://" not in place or place.startswith("file:")
 
 
@@ -224,7 +240,7 @@ def _without_name(index: str) -> str:
     name, equals, url = index.partition("=")
     named = bool(equals) and "/" not in name and ":" not in name
     url = url if named else index
-    return str(local_path(url)) if _is_local(url) and not url.startswith("file:") else url
+    return str(local_path(url)) if is_local(url) and not url.startswith("file:") else url
 
 
 # --- from files to builds

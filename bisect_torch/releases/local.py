@@ -41,11 +41,17 @@ def local_build(path: Path) -> Build:
     try:
         is_folder, is_program = path.is_dir(), path.is_file() and os.access(path, os.X_OK)
     except (OSError, ValueError) as error:  # the name is too long, or holds a zero byte
-        raise UsageError(f"there is no Python interpreter at {path}: {error}") from None
+        raise UsageError(
+            f"there is no Python interpreter at {path}: {error}",
+            hint="name the path of a python program, as in /opt/venv/bin/python",
+        ) from None
     if is_folder:
         raise UsageError(f"{path} is a folder, not a Python interpreter", hint=f"{path / 'bin' / 'python'}")
     if not is_program:
-        raise UsageError(f"there is no Python interpreter at {path}")
+        raise UsageError(
+            f"there is no Python interpreter at {path}",
+            hint="name the path of a python program, as in /opt/venv/bin/python",
+        )
     free = without_secrets(os.environ)
     variables = {name: value for name, value in free.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     try:
@@ -53,13 +59,18 @@ def local_build(path: Path) -> Build:
         facts = json.loads(result.stdout.strip().rpartition("\n")[2])
         text, commit, python = facts["version"], facts["git_commit"], facts["python"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} does not run as a Python interpreter") from error
+        raise UsageError(
+            f"{path} does not run as a Python interpreter", hint=f"{path} -c 'import torch' shows why"
+        ) from error
     if text is None:
         raise UsageError(f"{path} has no torch", hint=f"{path} -m pip install torch")
     try:
         version = Version(text).public
     except InvalidVersion:
-        raise UsageError(f"the torch of {path} has a version that cannot be ordered: {text!r}") from None
+        raise UsageError(
+            f"the torch of {path} has a version that cannot be ordered: {text!r}",
+            hint="a build from source: set PYTORCH_BUILD_VERSION when it is built",
+        ) from None
     name = str(path)
     return Build(
         BuildKind.LOCAL, version, name, git_commit=commit, pythons=(python,), python=Path(os.path.abspath(path))

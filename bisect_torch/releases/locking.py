@@ -132,7 +132,10 @@ def _lock_one(version: str, files: Sequence[IndexFile], options: IndexOptions, f
         )
     pythons = _pythons(files, LINUX_X86_64)
     if not pythons:
-        raise InfrastructureError(f"the index has no wheel of torch {version} for Linux x86_64")
+        raise InfrastructureError(
+            f"the index has no wheel of torch {version} for Linux x86_64",
+            hint="name another index with --index-url, or a version that it has",
+        )
     # A universal lock covers the Pythons of every platform, so the oldest of all of them counts.
     oldest = sorted_pythons(name for platform in LOCKED_PLATFORMS for name in _pythons(files, platform))[0]
     text = make_lock(version, day=min(days), oldest_python=oldest, uv_arguments=uv_index_arguments(options))
@@ -143,7 +146,10 @@ def _lock_one(version: str, files: Sequence[IndexFile], options: IndexOptions, f
     with web_session(effective.index_url, *effective.extra_index_urls) as session:
         facts = torch_wheel_facts(wheel.url, session)
     if Version(facts.version).public != version or facts.git_commit is None:
-        raise InfrastructureError(f"{wheel.filename} says that it is {facts.version}, commit {facts.git_commit}")
+        raise InfrastructureError(
+            f"{wheel.filename} says that it is {facts.version}, commit {facts.git_commit}",
+            hint="the index serves another file under this name: name another with --index-url",
+        )
     before = {release.version: release for release in _catalogue_if_any(folder)}
     notes = before[version].notes if version in before else ""
     release = Release(version, min(days), facts.git_commit, pythons, facts.cuda, facts.unpacked_bytes, notes)

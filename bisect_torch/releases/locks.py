@@ -41,6 +41,8 @@ _UV_PLATFORMS = {
 _MACOS_DEPLOYMENT_TARGET = "15.0"
 _UV_TIMEOUT_S = 300.0
 
+_MADE_ANEW = "the lock was changed by hand: bisect-torch envs lock makes it anew, or install bisect-torch again"
+
 
 @dataclass(frozen=True)
 class Pin:
@@ -97,9 +99,15 @@ def parse_lock(text: str) -> tuple[Pin, ...]:
             requirement = Requirement(words.partition("--hash")[0].strip())
             (version,) = requirement.specifier
         except (InvalidRequirement, ValueError) as error:
-            raise InfrastructureError(f"a lock has a line that is no exact version: {words[:80]}") from error
+            raise InfrastructureError(
+                f"a lock has a line that is no exact version: {words[:80]}",
+                hint=_MADE_ANEW,
+            ) from error
         if version.operator != "==":
-            raise InfrastructureError(f"a lock has a line that is no exact version: {words[:80]}")
+            raise InfrastructureError(
+                f"a lock has a line that is no exact version: {words[:80]}",
+                hint=_MADE_ANEW,
+            )
         name = canonicalize_name(requirement.name)
         pins.append(Pin(name, version.version, requirement.marker, tuple(_HASH.findall(words))))
     return tuple(pins)
@@ -137,7 +145,10 @@ def make_lock(
             "--exclude-newer", newest.strftime("%Y-%m-%dT%H:%M:%SZ"), *uv_arguments, str(wanted),
         )  # fmt: skip
     if result.returncode != 0:
-        raise InfrastructureError(f"torch {version} cannot be locked: {_last_words(result.stderr)}")
+        raise InfrastructureError(
+            f"torch {version} cannot be locked: {_last_words(result.stderr)}",
+            hint="check the index and the version; bisect-torch doctor looks at both",
+        )
     return result.stdout
 
 

@@ -49,7 +49,7 @@ class NightlyIndex:
         Every wheel is remembered at first sight.
 
         Raises:
-            InfrastructureError: The index cannot be read, has no torch, or the ledger cannot be read or written.
+            InfrastructureError: The index cannot be read, has no torch, or the ledger cannot be read.
         """
         url = own_index_url(self.index)
         files = index_files("torch", url, cache_dir=self.cache_dir, timeout_s=self.timeout_s)
@@ -77,7 +77,7 @@ class NightlyIndex:
         and stays unknown until the build is installed.
 
         Raises:
-            InfrastructureError: The ledger cannot be read or written.
+            InfrastructureError: The ledger cannot be read.
         """
         wheels = self._wheels_by_version()
         wanted = [(build, self._wheel_of(build, wheels)) for build in builds]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -66,13 +65,17 @@ class SeenWheel:
 class NightlyLedger:
     """The file in the store. What it holds is only ever added to.
 
+    Where it cannot be written, what is added is known to this object alone, and :attr:`unkept` says why: the run goes
+    on, and another one will have to ask again.
+
     Args:
         path: Of the file; None keeps nothing beyond this process.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._kept: dict[tuple[str, str, str | None], SeenWheel] = {}
+        self._own: dict[tuple[str, str, str | None], SeenWheel] = {}
+        self.unkept: str | None = None
 
     def wheels(self, index: str | None = None) -> tuple[SeenWheel, ...]:
         """All that is remembered, in the order of first sight; of one index where it is named.
@@ -87,31 +90,30 @@ class NightlyLedger:
         """Remember wheels; what was known of one and is not known now stays.
 
         Raises:
-            InfrastructureError: The file cannot be read or written.
+            InfrastructureError: The file cannot be read.
         """
         seen = tuple(seen)
-        with self._guard():
-            kept = self._read()
-            added = {wheel.key: _joined(kept.get(wheel.key), wheel) for wheel in seen}
-            if all(kept.get(key) == wheel for key, wheel in added.items()):
-                return
-            self._write({**kept, **added})
-
-    @contextlib.contextmanager
-    def _guard(self) -> Iterator[None]:
         if self._path is None:
-            yield
+            self._own.update(_added(self._own, seen))
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(self._path.with_name(f"{self._path.name}.lock")):
-                yield
+                kept = self._read()
+                added = _added(kept, seen)
+                if not all(kept.get(key) == wheel for key, wheel in added.items()):
+                    rows = [asdict(wheel) for wheel in {**kept, **added}.values()]
+                    own_digest.write_json(self._path, {"schema": _SCHEMA, "wheels": rows})
         except OSError as error:
-            raise self._failed("written", error) from error
+            self.unkept = error.strerror or str(error)
+            self._own.update(_added(self._read(), seen))
 
     def _read(self) -> dict[tuple[str, str, str | None], SeenWheel]:
+        return {**self._of_file(), **self._own}
+
+    def _of_file(self) -> dict[tuple[str, str, str | None], SeenWheel]:
         if self._path is None:
-            return self._kept
+            return {}
         try:
             table = own_digest.from_json(self._path.read_bytes(), also_without=True)
             if table["schema"] != _SCHEMA:
@@ -122,20 +124,11 @@ class NightlyLedger:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._failed("read", error) from None
+            raise InfrastructureError(
+                f"the ledger of nightly builds cannot be read: {self._path}: {error}",
+                hint="nothing in it was changed; move it away to begin a new one",
+            ) from None
         return {wheel.key: wheel for wheel in wheels}
-
-    def _write(self, wheels: Mapping[tuple[str, str, str | None], SeenWheel]) -> None:
-        if self._path is None:
-            self._kept = dict(wheels)
-            return
-        own_digest.write_json(self._path, {"schema": _SCHEMA, "wheels": [asdict(wheel) for wheel in wheels.values()]})
-
-    def _failed(self, what: str, error: Exception) -> InfrastructureError:
-        return InfrastructureError(
-            f"the ledger of nightly builds cannot be {what}: {self._path}: {error}",
-            hint="nothing in it was changed; move it away to begin a new one",
-        )
 
 
 def seen_wheel(index: str, file: IndexFile, day: datetime.date | None) -> SeenWheel:
@@ -167,6 +160,12 @@ def remembered_sizes(path: Path) -> dict[str, KnownWheel]:
         for wheel in NightlyLedger(path).wheels()
         if wheel.sha256 is not None and wheel.bytes is not None
     }
+
+
+def _added(
+    kept: Mapping[tuple[str, str, str | None], SeenWheel], seen: Iterable[SeenWheel]
+) -> dict[tuple[str, str, str | None], SeenWheel]:
+    return {wheel.key: _joined(kept.get(wheel.key), wheel) for wheel in seen}
 
 
 def _joined(before: SeenWheel | None, now: SeenWheel) -> SeenWheel:

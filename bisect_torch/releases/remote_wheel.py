@@ -67,10 +67,15 @@ class RangeFile(io.RawIOBase):
         try:
             answer, content = patiently(lambda: self._once(first, last))
         except requests.RequestException as error:
-            raise InfrastructureError(f"cannot read {shown_url(self._url)}: {_why(error)}") from error
+            raise InfrastructureError(
+                f"cannot read {shown_url(self._url)}: {_why(error)}", hint="bisect-torch doctor looks at the index"
+            ) from error
         total = answer.headers.get("Content-Range", "").rpartition("/")[2]
         if not total.isdigit() or len(content) != last - first + 1:
-            raise InfrastructureError(f"{shown_url(self._url)} gives a damaged answer to a range request")
+            raise InfrastructureError(
+                f"{shown_url(self._url)} gives a damaged answer to a range request",
+                hint="the same line tries again; another index is named with --index-url",
+            )
         return content, int(total)
 
     def _once(self, first: int, last: int) -> tuple[requests.Response, bytes]:
@@ -152,7 +157,10 @@ def _remote_archive(url: str, session: requests.Session) -> Iterator[tuple[zipfi
             yield archive, file.size
     except _NO_SUCH_WHEEL as error:
         said = str(error).partition("\n")[0]
-        raise InfrastructureError(f"{shown_url(url)} is not the wheel that it should be: {said}") from error
+        raise InfrastructureError(
+            f"{shown_url(url)} is not the wheel that it should be: {said}",
+            hint="the index serves another file under this name: name another with --index-url",
+        ) from error
 
 
 def _why(error: requests.RequestException) -> str:

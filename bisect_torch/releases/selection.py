@@ -146,7 +146,10 @@ def release_order(build: Build) -> tuple[Version, int, str]:
 
 def _range(known: list[Build], selection: Selection, excluded: set[str], python: str | None) -> list[Build]:
     if not known:
-        raise UsageError("no torch builds are known for this platform")
+        raise UsageError(
+            "no torch builds are known for this platform",
+            hint="interpreters that have a torch can be named: --versions /opt/venv/bin/python",
+        )
     first = _find(selection.first, known) if selection.first is not None else None
     last = _find(selection.last, known) if selection.last is not None else None
     if first is not None and last is not None and release_order(first) > release_order(last):

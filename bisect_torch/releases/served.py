@@ -5,6 +5,8 @@ Loaded only when something must be asked or parsed.
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import os
 import re
 from collections.abc import Iterable
@@ -12,6 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 from pypi_simple import (
+    ACCEPT_ANY,
     PYPI_SIMPLE_ENDPOINT,
     DistributionPackage,
     NoSuchProjectError,
@@ -33,6 +36,10 @@ _NO_ANSWER = (
 """What asking raises, and what parsing raises for an answer that is no page of an index."""
 
 
+_BEGINNING = 65536
+"""Bytes of a page in which the first of its files is named."""
+
+
 def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tuple[IndexFile, ...] | None:
     """The wheels of a project on a served index; None when it does not have the project.
 
@@ -52,6 +59,46 @@ def index_page(project: str, index_url: str | None, *, timeout_s: float) -> tupl
         return None
     except _NO_ANSWER as error:
         raise _index_failed(url, project, error) from error
+
+
+def reach(project: str, index_url: str | None, *, timeout_s: float) -> datetime.datetime | None:
+    """Ask an index for the first bytes of a project's page, to see that it answers and has the project.
+
+    Args:
+        index_url: None for the public default.
+        timeout_s: Longest silence of the server, in seconds; twice this for the whole answer.
+
+    Returns:
+        When it answered, by its own clock; None where it does not say.
+
+    Raises:
+        InfrastructureError: The index cannot be reached, refuses, does not have the project, or is no package index.
+    """
+    url = index_url or PYPI_SIMPLE_ENDPOINT
+
+    def ask() -> tuple[bytes, str]:
+        with web_session(url) as session:
+            page = f"{url.rstrip('/')}/{project}/"
+            with session.get(page, headers={"Accept": ACCEPT_ANY}, timeout=timeout_s, stream=True) as answer:
+                answer.raise_for_status()
+                return next(answer.iter_content(_BEGINNING), b""), answer.headers.get("Date", "")
+
+    try:
+        beginning, date = patiently(ask, total_s=2 * timeout_s)
+        if f"{project}-".encode() not in beginning:
+            raise ValueError(f"its page has no file of {project}")
+    except _NO_ANSWER as error:
+        raise _index_failed(url, project, error) from error
+    try:
+        return email.utils.parsedate_to_datetime(date).astimezone(datetime.timezone.utc)
+    except ValueError:
+        return None
+
+
+def lost_project(project: str, index_url: str | None) -> InfrastructureError:
+    """An index that had files of a project has none of them now."""
+    where = shown_url(index_url or PYPI_SIMPLE_ENDPOINT)
+    return InfrastructureError(f"the package index {where} has no {project} any more", hint="check the address")
 
 
 def links_page(project: str, place: str, *, timeout_s: float) -> tuple[IndexFile, ...]:

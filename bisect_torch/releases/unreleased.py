@@ -162,6 +162,8 @@ class Unreleased:
                     builds = source.listed()
                 except InfrastructureError as error:
                     failed = error
+                if self.ledger.unkept is not None:
+                    self._say(_not_kept(self.ledger))
             if failed is not None:
                 builds = source.remembered()
             self._shelves[channel] = Shelf(builds, index, self.python, self.installed), failed
@@ -192,11 +194,17 @@ def with_facts(
         ask: Read them out of the wheels where the ledger does not know them; some requests for each.
 
     Raises:
-        InfrastructureError: The ledger cannot be read or written.
+        InfrastructureError: The ledger cannot be read.
     """
     known = {build.name: build for build in builds}
     for index in dict.fromkeys(build.index for build in builds if build.index is not None):
         own = [build for build in builds if build.index == index]
         found = NightlyIndex(index, ledger, python).with_facts(own, note, ask=ask)
         known.update((build.name, build) for build in found)
+    if ledger.unkept is not None:
+        note(_not_kept(ledger))
     return tuple(known.values())
+
+
+def _not_kept(ledger: NightlyLedger) -> str:
+    return f"what was learnt about nightly builds is not kept: {ledger.unkept}"

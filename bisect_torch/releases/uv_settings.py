@@ -85,7 +85,9 @@ def _read(path: Path) -> UvSettings:
             index_strategy=settings.get("index-strategy"),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"uv's settings cannot be read: {path}: {error}") from None
+        raise UsageError(
+            f"uv's settings cannot be read: {path}: {error}", hint="mend the file, or set UV_NO_CONFIG=1"
+        ) from None
 
 
 def _first(values: Iterable[str | None]) -> str | None:

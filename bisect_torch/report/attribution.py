@@ -26,6 +26,9 @@ def attribution_lines(result: AttributionResult, notes: Sequence[str], width: in
     lines: list[Line] = [((line, "bold"),) for line in wrap(verdict(result).split(" "), width, indent="  ")]
     for label, text in _evidence(result):
         head, *rest = wrap(text.split(" "), max(20, width - _LABEL - 2))
+        if len(label) >= _LABEL:  # a nightly, or an interpreter's path: on a line of its own
+            lines.append((("  " + label, "dim"),))
+            label = ""
         lines.append((("  " + label.ljust(_LABEL), "dim"), (head, "")))
         lines += [((" " * (_LABEL + 2) + line, ""),) for line in rest]
     for note in notes:

@@ -271,7 +271,7 @@ def effort_words(result: BisectResult) -> Iterable[str]:
     known = f", {len(result.known)} known from before" if result.known else ""
     made = plural(len(result.made), "environment")
     ahead = f", and {plural(len(result.ahead), 'environment')} ahead of the search" if result.ahead else ""
-    builds = max((len(row.series.builds) for row in result.rows), default=0)
+    builds = max((len(row.series.builds) for row in result.rows), default=len(result.builds))
     yield f"judged {len(result.judged)} of {plural(builds, 'build')}{known}; made {made}{ahead}"
 
 

@@ -33,8 +33,8 @@ def as_data(findings: Findings) -> dict[str, object]:
             ``verdict``, ``signature``, ``detail``, ``api_absent``, ``reason``, ``flaky``, ``counts`` (signature to
             number), ``processes``, ``own_process``, ``in_forks`` (the signature of all forks where all interpreters
             of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
-        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``before``, ``after``, ``compare``,
-            ``bisect`` (a command, or null).
+        findings: ``kind``, ``text``, ``evidence`` (label to text), ``instances``, ``rows`` (``case_file``,
+            ``instance``, ``device``), ``before``, ``after``, ``compare``, ``bisect`` (a command, or null).
         causes: Rows that are not ok everywhere, grouped by their likely cause (see
             :func:`bisect_torch.analysis.causes.causes`), the most severe first: ``rows`` (``case_file``, ``instance``,
             ``device``), ``changes`` (``kind``, ``before`` and ``after`` with ``build`` and ``signature``,
@@ -48,7 +48,7 @@ def as_data(findings: Findings) -> dict[str, object]:
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         decoding: null where no cell recorded greedy outputs, else see
             :func:`bisect_torch.report.decoding_data.decoding_data`.
-        unjudged: ``verdict``, ``reason``, ``cells``, ``builds``, ``hint``.
+        unjudged: ``verdict``, ``reason``, ``cells`` (0 for a build that is not even known), ``builds``, ``hint``.
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
             null (results judged again), a command line or null.
@@ -201,6 +201,7 @@ def _sentence(sentence: Sentence) -> dict[str, object]:
         "text": sentence.text,
         "evidence": dict(sentence.evidence),
         "instances": list(sentence.instances),
+        "rows": [{"case_file": file, "instance": name, "device": device} for file, name, device in sentence.rows],
         "before": sentence.before,
         "after": sentence.after,
         "compare": sentence.compare,

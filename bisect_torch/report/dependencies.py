@@ -75,7 +75,7 @@ def dependency_words(findings: Findings, found: Sequence[DependencyDrift]) -> li
     if not findings.twins:
         return []
     words = [_sentence(each) for each in found]
-    compared = [each for each in findings.twins if all(point is not None and point.solid for point in each.points)]
+    compared = [each for each in findings.twins if all(point is not None and point.solid for point in each.answers)]
     differing = sum(len(each.instances) * len(each.builds) for each in found)
     alike = len(compared) - differing
     if alike > 0:
@@ -89,7 +89,7 @@ def dependency_words(findings: Findings, found: Sequence[DependencyDrift]) -> li
 def _why(findings: Findings) -> str:
     reasons = []
     for series in findings.twins:
-        for point in series.points:
+        for point in series.answers:
             if point is None:
                 reasons.append("not run")
             elif not point.solid:

@@ -23,7 +23,7 @@ class Drift:
 
     Args:
         what: ``digest``, ``reference_digest`` or ``input_digest``.
-        instances: Where.
+        instances: Where; with the name of the file, where several have a case of that name.
     """
 
     what: str
@@ -61,7 +61,7 @@ def drifts(findings: Findings) -> list[Drift]:
     order = {name: place for place, name in enumerate(findings.build_names)}
     for series, before, after, what in drifting(findings):
         place = (order.get(after.build, 0), kinds.index(what), what, before.build, after.build)
-        found.setdefault(place, []).append(series.instance)
+        found.setdefault(place, []).append(findings.name_of(series))
     return [
         Drift(what, before_name, after_name, tuple(instances))
         for (_, _, what, before_name, after_name), instances in sorted(found.items())
@@ -70,10 +70,13 @@ def drifts(findings: Findings) -> list[Drift]:
 
 def drifting(findings: Findings) -> Iterator[tuple[Series, Point, Point, str]]:
     """Series, older and newer point, and what of :data:`WHAT` differs between them, cell by cell."""
+    varying = findings.varying(_COMPARED)
     for series in findings.series:
+        if varying is not None and (series.case_file, series.instance, series.device) not in varying:
+            continue
         known = findings.combinations(series, _COMPARED)
         before: Point | None = None
-        for point in series.points:
+        for point in series.answers:
             if point is None or not point.solid or point.judgement.verdict is not Verdict.OK:
                 before = None if point is not None and point.judgement.verdict.judged else before
                 continue
@@ -88,7 +91,8 @@ def _surely_alike(known: Mapping[str, frozenset[int]], before: Point, after: Poi
 
 
 def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
-    for what in WHAT:
+    differing = findings.unlike(series, before.build, after.build, tuple(WHAT))
+    for what in differing:
         left, right = (_digests(findings.facts(series, end.build, ("repeat", "seed", what))) for end in (before, after))
         if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):
             yield what

@@ -42,14 +42,9 @@ def excerpt(source: str, case: str) -> Excerpt:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return whole
-    decorators = _names_of_case(tree)
-    cases = [node for node in tree.body if _is_case(node, decorators)]
-    if (
-        len(cases) < 2
-        or case not in {_name(node) for node in cases}
-        or _looks_names_up(tree)
-        or _share_lines(tree.body)
-    ):
+    decorators = names_of_case(tree)
+    cases = [node for node in tree.body if is_case(node, decorators)]
+    if len(cases) < 2 or case not in {_name(node) for node in cases} or looks_names_up(tree) or share_lines(tree.body):
         return whole
     kept = _needed(tree.body, {id(node) for node in cases if _name(node) != case})
     text = _cut(source, tree.body, kept)
@@ -63,7 +58,7 @@ def _name(node: ast.stmt) -> str:
     return node.name if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else ""
 
 
-def _names_of_case(tree: ast.Module) -> frozenset[str]:
+def names_of_case(tree: ast.Module) -> frozenset[str]:
     """How this file calls the decorator."""
     return frozenset(
         alias.asname or alias.name
@@ -74,7 +69,7 @@ def _names_of_case(tree: ast.Module) -> frozenset[str]:
     )
 
 
-def _is_case(node: ast.stmt, names: frozenset[str]) -> bool:
+def is_case(node: ast.stmt, names: frozenset[str]) -> bool:
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or len(node.decorator_list) != 1:
         return False
     found = node.decorator_list[0]
@@ -84,7 +79,28 @@ def _is_case(node: ast.stmt, names: frozenset[str]) -> bool:
     return isinstance(called, ast.Name) and called.id in names
 
 
-def _looks_names_up(tree: ast.Module) -> bool:
+def returned_values(function: ast.FunctionDef) -> list[ast.expr]:
+    """The values that it returns itself, not those of functions inside it."""
+    found: list[ast.expr] = []
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            found.append(node.value)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def imported_roots(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """First parts of the names of what is imported; ``.`` for a relative import."""
+    if isinstance(node, ast.ImportFrom):
+        yield "." if node.level else (node.module or "").partition(".")[0]
+    else:
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+
+
+def looks_names_up(tree: ast.Module) -> bool:
     return any(
         (isinstance(node, ast.Name) and node.id in _UNKNOWABLE)
         or (isinstance(node, ast.Attribute) and node.attr in _UNKNOWABLE - {"compile"})
@@ -92,7 +108,7 @@ def _looks_names_up(tree: ast.Module) -> bool:
     )
 
 
-def _share_lines(body: Sequence[ast.stmt]) -> bool:
+def share_lines(body: Sequence[ast.stmt]) -> bool:
     return any(_first_line(after) <= (before.end_lineno or before.lineno) for before, after in pairwise(body))
 
 

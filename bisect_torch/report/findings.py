@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from bisect_torch.analysis.causes import Cause, causes
-from bisect_torch.analysis.columns import Columns, telling
+from bisect_torch.analysis.columns import ROW, Columns, telling
+from bisect_torch.analysis.series import alike
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
+from bisect_torch.report.files import short_names
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Findings:
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
         locks: Lock hash to the lock's text.
+        unknown: Names of builds that were asked for and could not be known, to the reason.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
 
@@ -52,6 +55,7 @@ class Findings:
     runs: tuple[Mapping[str, object], ...] = ()
     locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def build_names(self) -> tuple[str, ...]:
@@ -99,6 +103,26 @@ class Findings:
         cells = columns.cells_of(_row(series))
         return {build: frozenset([codes[place] for place in places]) for build, places in cells.items()}
 
+    def varying(self, names: Sequence[str]) -> Collection[tuple[str, str, str]] | None:
+        """Case file, instance and device of the rows whose observations do not all agree in these fields; None where it
+        takes a look at the observations to know."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return None
+        together = columns.codes((*ROW, *names)).first
+        numbers = columns.codes(ROW).of
+        rows = list(columns.by_row.number)
+        return {rows[number] for number, times in Counter(numbers[place] for place in together).items() if times > 1}
+
+    def unlike(self, series: Series, before: str, after: str, names: Sequence[str]) -> Sequence[str]:
+        """Those of these fields in which the observations of two cells may differ."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return names
+        cells = columns.cells_of(_row(series))
+        places = [*cells.get(before, ()), *cells.get(after, ())]
+        return [name for name in names if len({columns.codes((name,)).of[place] for place in places}) > 1]
+
     def facts(self, series: Series, build: str, names: Sequence[str]) -> list[tuple[object, ...]]:
         """These fields of the observations of one cell."""
         columns = self.observations
@@ -126,6 +150,30 @@ class Findings:
         return found
 
     @cached_property
+    def file_names(self) -> Mapping[str, str]:
+        """Case file to as little of its path as tells it from the others."""
+        return short_names(each.case_file for each in self.series)
+
+    @cached_property
+    def _in_several_files(self) -> frozenset[str]:
+        """Names of cases that stand in more than one file."""
+        cases = {(each.case_file, each.instance.partition("[")[0]) for each in self.series}
+        return frozenset(name for name, number in Counter(name for _, name in cases).items() if number > 1)
+
+    def case_of(self, series: Series) -> str:
+        """The case's name, after that of its file where another file has a case of that name: ``a/cases.py::bmm``."""
+        return self._told_apart(series, series.instance.partition("[")[0])
+
+    def name_of(self, series: Series) -> str:
+        """The instance's name, after that of its file where another file has a case of that name."""
+        return self._told_apart(series, series.instance)
+
+    def _told_apart(self, series: Series, name: str) -> str:
+        if series.instance.partition("[")[0] not in self._in_several_files:
+            return name
+        return f"{self.file_names.get(series.case_file, series.case_file)}::{name}"
+
+    @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """What there is to tell, grouped by likely cause, the most severe first."""
         seen = self.observations
@@ -150,11 +198,14 @@ class Findings:
     @property
     def exit_code(self) -> int:
         """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
-        there; 130: interrupted. What skips says that it does not apply, and counts as neither."""
+        there, or a build that was asked for is not known; 130: interrupted. What skips says that it does not apply, and
+        counts as neither."""
         if self.interrupted:
             return 130
-        newest = [each.points[-1] for each in self.series if each.points]
-        newest += [each.points[-1] for each in self.twins if each.builds[0] in self.build_names[-1:]]
+        if self.unknown:
+            return 3
+        newest = [each.answers[-1] for each, _ in alike(self.series) if each.builds]
+        newest += [each.answers[-1] for each in self.twins if each.builds[0] in self.build_names[-1:]]
         if any(point is not None and (point.flaky or point.judgement.verdict.bad) for point in newest):
             return 1
         applies = [point for point in newest if point is None or point.judgement.verdict is not Verdict.SKIP]
@@ -170,14 +221,23 @@ class Findings:
 
     def counts(self) -> Counter[Verdict]:
         """Cells of each verdict."""
-        return Counter(point.judgement.verdict for each in self.series for point in each.points if point is not None)
+        counts: Counter[Verdict] = Counter()
+        for each, number in alike(self.series):
+            for point in each.answers:
+                if point is not None:
+                    counts[point.judgement.verdict] += number
+        return counts
 
     def not_run(self) -> int:
         """Cells without any observation."""
-        return sum(point is None for each in self.series for point in each.points)
+        return sum(number * sum(point is None for point in each.answers) for each, number in alike(self.series))
 
     def flaky(self) -> int:
-        return sum(point is not None and point.flaky for each in self.series for point in each.points)
+        """Cells whose repeats differ."""
+        return sum(
+            number * sum(point is not None and point.flaky for point in each.answers)
+            for each, number in alike(self.series)
+        )
 
 
 def _row(of: Series | Observation) -> tuple[str, str, str]:

@@ -67,7 +67,7 @@ def marks_of(series: Series) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     last: Judgement | None = None
     again: dict[tuple[int, bool], Mark] = {}  # the marks of what is as it was on the build before
-    for point in series.points:
+    for point in series.answers:
         if point is None:
             marks.append(MARK_NOT_RUN)
             continue

@@ -5,10 +5,12 @@ The live screen, the plain text and the final summary all draw with this; it kno
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from bisect_torch.report.files import short_names
 from bisect_torch.report.heads import NARROW, heads
 from bisect_torch.report.marks import MARK_OK, Mark, legend
 from bisect_torch.report.parameters import in_common, pairs
@@ -57,10 +59,12 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
         fold: Draw identical rows of one case once, with their number. In a long matrix, rows that are ok in every
             build are counted only.
     """
+    different = {id(row.marks): row.marks for row in rows}
     labelled = label_rows(rows, fold=fold)
     left_out = 0
     if len(labelled) > LONG:
-        telling = [row for row in rows if any(mark != MARK_OK for mark in row.marks)]
+        ok = {key for key, marks in different.items() if all(mark == MARK_OK for mark in marks)}
+        telling = [row for row in rows if id(row.marks) not in ok]
         left_out = len(rows) - len(telling)
         labelled = label_rows(telling, fold=fold)
     lines: list[Line] = []
@@ -70,7 +74,7 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
         lines.extend(draw_block(labelled, builds, part, width))
     if left_out:
         lines.append(((f"and {plural(left_out, 'row')} not shown: ok in every build", "dim"),))
-    return [*lines, *legend_lines((mark for row in rows for mark in row.marks), width)]
+    return [*lines, *legend_lines((mark for marks in different.values() for mark in marks), width)]
 
 
 def blocks(labelled: Sequence[Labelled], builds: Sequence[str], width: int) -> list[range]:
@@ -95,8 +99,13 @@ def draw_block(labelled: Sequence[Labelled], builds: Sequence[str], part: range,
             lines.append(((fit(row.label, min(width, width_of(row.label))), "bold"),))
             continue
         lines.append((fit_label(row.label, label), *_cells([row.marks[place] for place in part], top.width)))
-    lines.extend(((text, "dim"),) for text in top.key)
-    return lines
+    return lines + key_lines(top.key, width)
+
+
+def key_lines(key: Iterable[str], width: int) -> list[Line]:
+    """What the tags among the heads stand for. A hybrid is called by all its packages: broken after a comma."""
+    texts = (wrap(text.replace(",", ", ").split(" "), width, indent="   ") for text in key)
+    return [((line, "dim"),) for lines in texts for line in lines]
 
 
 def fit_label(label: str, width: int) -> tuple[str, str]:
@@ -115,14 +124,15 @@ def legend_lines(marks: Iterable[Mark], width: int) -> list[Line]:
 
 def label_rows(rows: Sequence[Row], *, fold: bool) -> list[Labelled]:
     """Headings and labels: a file or case with several rows gets a heading, its rows the rest of the name."""
-    several_files = len({row.file for row in rows}) > 1
+    names = short_names(row.file for row in rows)
+    stems = Counter(PurePath(file).stem for file in names)
     labelled: list[Labelled] = []
     for file, in_file in _grouped(rows, by_case=False):
         stem = PurePath(file).stem
-        names = {row.case for row in in_file}
-        heading = several_files and names != {stem}
+        is_its_case = {row.case for row in in_file} == {stem} and stems[stem] == 1
+        heading = len(names) > 1 and not is_its_case
         if heading:
-            labelled.append(Labelled(clean(PurePath(file).name)))
+            labelled.append(Labelled(clean(names[file])))
         indent = "  " if heading else ""
         for case, in_case in _grouped(in_file, by_case=True):
             labelled.extend(_label_case(case, in_case, indent, fold))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 
 Pairs = tuple[tuple[str, str], ...]
 
 
+@functools.lru_cache(maxsize=2**16)
 def pairs(instance: str) -> Pairs | None:
     """Names and values of ``bmm[dtype=bfloat16,batch=3]``; None where a value holds a comma and they cannot be told."""
     inside = instance.partition("[")[2].removesuffix("]")

@@ -38,6 +38,7 @@ def _phrase(judgement: Judgement, form: int) -> str:
         return _FORMS[judgement.verdict][form]
     kind = clean(judgement.signature.partition(":")[2])
     if judgement.verdict is Verdict.CRASH:
+        kind = f"exit status {kind.removeprefix('exit').strip()}" if kind.startswith("exit") else kind
         return f"{_CRASH[form]} with {kind}" if kind else _CRASH[form]
     if kind.startswith("exit"):
         return f"{_EXIT[form]} with status {kind.removeprefix('exit').strip()}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.report.canvas import Box, Shape, Words, as_png, as_svg, ellipsised, shown, width
+from bisect_torch.report.files import COMMANDS, short_names
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.heads import heads, tags
 from bisect_torch.report.marks import MARK_OK, Mark, legend
@@ -15,7 +17,7 @@ from bisect_torch.report.summary import rows_of
 from bisect_torch.report.text import listed, plural
 
 WIDTH = 840
-"""Pixels: an issue's text on GitHub is 800 to 900 wide."""
+"""Pixels at most: an issue's text on GitHub is 800 to 900 wide. Few builds take less."""
 
 SCALE = 2
 """Dots of a PNG for each pixel."""
@@ -23,12 +25,17 @@ SCALE = 2
 MOST_LINES = 40
 """Lines of a picture; what is left out then is said below it."""
 
+_MOST_FILES = 3
+_LONGEST_NAME = 24
+"""Files, and letters of a build's name, that the title has."""
+
 _MARGIN = 12.0
 _ROW = 22.0
 _NARROWEST, _WIDEST = 24.0, 56.0  # of a column
 _WIDEST_LABEL = 300.0  # unless few builds leave more room
 _INDENT = 7.0  # for each space before a label
-_LABEL, _HEAD, _MARK, _NOTE = 12.0, 10.5, 12.5, 11.0  # sizes of letters
+_LEAST = 240.0  # of what stands between the margins
+_TITLE, _LABEL, _HEAD, _MARK, _NOTE = 14.0, 12.0, 10.5, 12.5, 11.0  # sizes of letters
 _GREY = "#59636e"
 
 _COLOURS: dict[str, tuple[str, str]] = {
@@ -55,7 +62,7 @@ def svg(findings: Findings) -> str:
         UsageError: matplotlib is not installed.
     """
     drawn = _draw(findings)
-    return as_svg(drawn.shapes, WIDTH, drawn.height, drawn.title)
+    return as_svg(drawn.shapes, drawn.width, drawn.height, drawn.title)
 
 
 def png(findings: Findings) -> bytes:
@@ -65,14 +72,28 @@ def png(findings: Findings) -> bytes:
         UsageError: matplotlib is not installed.
     """
     drawn = _draw(findings)
-    return as_png(drawn.shapes, WIDTH, drawn.height, drawn.title, SCALE)
+    return as_png(drawn.shapes, drawn.width, drawn.height, drawn.title, SCALE)
 
 
 @dataclass(frozen=True)
 class _Drawing:
     shapes: list[Shape]
+    width: float
     height: float
     title: str
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """Pixels of the picture, and in it of the labels and of each column."""
+
+    whole: float
+    label: float
+    column: float
+
+    @property
+    def room(self) -> float:
+        return self.whole - 2 * _MARGIN
 
 
 def _draw(findings: Findings) -> _Drawing:
@@ -80,18 +101,63 @@ def _draw(findings: Findings) -> _Drawing:
     labelled, left_out = _shortened(rows)
     labelled = [Labelled(shown(line.label), line.marks) for line in labelled]
     label = _label_width(labelled, len(findings.builds))
-    shapes: list[Shape] = []
-    y = _MARGIN
     parts = _parts(len(findings.builds), label)
-    column = min(_WIDEST, (WIDTH - 2 * _MARGIN - label) / max(map(len, parts), default=1))
+    most = max(map(len, parts), default=1)
+    column = min(_WIDEST, (WIDTH - 2 * _MARGIN - label) / most)
+    title, about = shown(_title(findings)), shown(_about(findings))
+    needed = max(label + most * column, width(title, _TITLE, bold=True), width(about, _NOTE), _LEAST)
+    widths = _Widths(min(WIDTH, math.ceil(needed + 2 * _MARGIN)), label, column)
+
+    shapes: list[Shape] = []
+    heading = ellipsised(title, _TITLE, widths.room, bold=True)
+    shapes.append(Words(_MARGIN, _MARGIN + _TITLE, heading, _TITLE, bold=True))
+    y = _note(shapes, about, _MARGIN + _TITLE + 2, widths) + _ROW / 2
     for part in parts:
-        y = _block(shapes, labelled, findings.build_names, part, (label, column), y) + _ROW / 2
-    y = _legend(shapes, legend(mark for row in rows for mark in row.marks), y)
-    for text in _notes(findings, rows, left_out):
+        y = _block(shapes, labelled, findings.build_names, part, widths, y) + _ROW / 2
+    y = _legend(shapes, legend(mark for row in rows for mark in row.marks), y, widths)
+    for text in _notes(findings, left_out):
+        y = _note(shapes, shown(text), y, widths)
+    return _Drawing(shapes, widths.whole, y + _MARGIN, f"{title}: {about}")
+
+
+def _title(findings: Findings) -> str:
+    """``cases.py on torch 2.4.1 … 2.14.0``."""
+    files = list(short_names(each.case_file for each in findings.series if each.case_file != COMMANDS).values())
+    commands = dict.fromkeys(each.instance for each in findings.series if each.case_file == COMMANDS)
+    what = listed([*files, *commands]) if len(files) <= _MOST_FILES else f"{len(files)} case files"
+    # The names of hybrids, and paths of interpreters, stand below the matrix.
+    names = [name for name in findings.build_names if len(name) <= _LONGEST_NAME]
+    on = f" on torch {names[0]}" if names else ""
+    return f"{what or 'nothing'}{on}{f' … {names[-1]}' if len(names) > 1 else ''}"
+
+
+def _about(findings: Findings) -> str:
+    """``Verdicts of 7 instances on 3 builds, by bisect-torch 0.1.0, 2026-11-30``."""
+    run: Mapping[str, object] = findings.runs[-1] if findings.runs else {}
+    tool = f"bisect-torch {run['tool_version']}" if run.get("tool_version") else "bisect-torch"
+    day = str(run.get("started_at") or "")[:10]
+    counted = f"{plural(len(findings.series), 'instance')} on {plural(len(findings.builds), 'build')}"
+    return f"Verdicts of {counted}, by {tool}{f', {day}' if day else ''}"
+
+
+def _note(shapes: list[Shape], text: str, y: float, widths: _Widths) -> float:
+    """A grey sentence in as many lines as it takes; gives where it ends."""
+    for line in _wrapped(text, _NOTE, widths.room):
         y += 16
-        shapes.append(Words(_MARGIN, y, ellipsised(shown(text), _NOTE, WIDTH - 2 * _MARGIN), _NOTE, colour=_GREY))
-    title = f"Verdicts of {plural(len(rows), 'instance')} on {plural(len(findings.builds), 'build')} of torch"
-    return _Drawing(shapes, y + _MARGIN, title)
+        shapes.append(Words(_MARGIN, y, line, _NOTE, colour=_GREY))
+    return y
+
+
+def _wrapped(text: str, size: float, room: float) -> Iterator[str]:
+    """Lines of at most ``room`` pixels, broken between words."""
+    line = ""
+    for word in text.split(" "):
+        if line and width(f"{line} {word}", size) > room:
+            yield ellipsised(line, size, room)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield ellipsised(line, size, room)
 
 
 def _shortened(rows: list[Row]) -> tuple[list[Labelled], list[str]]:
@@ -132,12 +198,12 @@ def _block(
     labelled: Sequence[Labelled],
     builds: Sequence[str],
     part: range,
-    widths: tuple[float, float],
+    widths: _Widths,
     y: float,
 ) -> float:
-    """Heads and rows of some builds, with these widths of labels and columns; gives where they end."""
-    label, column = widths
-    left = _MARGIN + label
+    """Heads and rows of some builds; gives where they end."""
+    column = widths.column
+    left = _MARGIN + widths.label
     tag = tags(builds)
     names = [shown(tag.get(builds[place], builds[place])) for place in part]
     widest = max(width(name, _HEAD) for name in names)
@@ -148,7 +214,7 @@ def _block(
         shapes.append(Words(middle, y, name, _HEAD, centred=True, upright=upright))
     y += 6
     for row in labelled:
-        room = (label if row.marks else WIDTH - 2 * _MARGIN) - _indent(row) - 6
+        room = (widths.label if row.marks else widths.room) - _indent(row) - 6
         heading = row.marks is None
         text = ellipsised(row.label.strip(), _LABEL, room, bold=heading)
         shapes.append(Words(_MARGIN + _indent(row), y + 15, text, _LABEL, bold=heading))
@@ -156,8 +222,7 @@ def _block(
             shapes.extend(_cell((row.marks or ())[index], left + place * column, y, column))
         y += _ROW
     for text in heads([builds[place] for place in part], 0, builds).key:
-        y += 14
-        shapes.append(Words(left, y, ellipsised(shown(text), _NOTE, WIDTH - _MARGIN - left), _NOTE, colour=_GREY))
+        y = _note(shapes, shown(text).replace(",", ", "), y, widths)  # a hybrid has all its packages
     return y
 
 
@@ -168,13 +233,13 @@ def _cell(mark: Mark, x: float, y: float, column: float) -> Iterator[Shape]:
     yield Words(x + column / 2, y + 15, f"{mark.letter}{mark.small}".strip(), _MARK, True, colour, centred=True)
 
 
-def _legend(shapes: list[Shape], entries: Sequence[str], y: float) -> float:
+def _legend(shapes: list[Shape], entries: Sequence[str], y: float, widths: _Widths) -> float:
     """What the letters mean, with their colours, in as many lines as it takes."""
     x = _MARGIN
     for entry in entries:
         sign, words = entry[0], entry[2:]
         needed = 24 + width(words, _NOTE) + 18
-        if x > _MARGIN and x + needed > WIDTH:
+        if x > _MARGIN and x + needed > widths.whole:
             x, y = _MARGIN, y + _ROW
         if sign in "~*'":
             shapes.append(Words(x + 9, y + 15, sign, _MARK, True, centred=True))
@@ -185,7 +250,7 @@ def _legend(shapes: list[Shape], entries: Sequence[str], y: float) -> float:
     return y + _ROW
 
 
-def _notes(findings: Findings, rows: Sequence[Row], left_out: Sequence[str]) -> Iterator[str]:
+def _notes(findings: Findings, left_out: Sequence[str]) -> Iterator[str]:
     if left_out:
         yield f"Not shown: {'; '.join(left_out)}."
     machines = dict.fromkeys(str(name) for name in findings.distinct("machine") if name)
@@ -195,6 +260,5 @@ def _notes(findings: Findings, rows: Sequence[Row], left_out: Sequence[str]) -> 
     pythons = dict.fromkeys(str(name) for name in findings.distinct("python") if name)
     where = [listed(list(devices), most=3), listed(list(machines), most=3)]
     where.append(f"Python {listed(list(pythons), most=3)}" if pythons else "")
-    facts = ", ".join(each for each in where if each)
-    seen = f"{plural(len(rows), 'instance')} on {plural(len(findings.builds), 'build')}"
-    yield f"{seen}{': ' if facts else ''}{facts}"
+    if any(where):
+        yield ", ".join(each for each in where if each)

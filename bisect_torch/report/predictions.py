@@ -66,7 +66,7 @@ def predictions(findings: Findings) -> list[Predicted]:
     return [
         found
         for series in findings.series
-        for point in series.points
+        for point in series.answers
         if point is not None and (found := _predicted(series, point, findings)) is not None
     ]
 

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bisect_torch.model import Verdict
+from bisect_torch.report.heads import heads
 from bisect_torch.report.marks import MARK_OK, MARK_PENDING, MARK_RUNNING, Mark
-from bisect_torch.report.matrix import Labelled, Row, blocks, draw_block, label_rows, legend_lines
+from bisect_torch.report.matrix import Labelled, Row, blocks, draw_block, key_lines, label_rows, legend_lines
 from bisect_torch.report.progress import BuildState, RunProgress
-from bisect_torch.report.text import Line, bytes_words, clean, plural, seconds_words, shorten, width_of
+from bisect_torch.report.text import (
+    Line,
+    bytes_words,
+    clean,
+    fit,
+    plural,
+    seconds_words,
+    shorten,
+    shorten_middle,
+    width_of,
+)
 
 _MOST_BUILD_LINES = 4
+_LONGEST_NAME = 30
+"""Columns of a build's name: that of a hybrid has all its packages."""
+
 _CALM = frozenset({MARK_OK.letter, MARK_PENDING.letter, MARK_RUNNING.letter})
 _ACTIVE = ("downloading", "installing", "checking", "locking")
 
@@ -63,7 +77,8 @@ def _now(progress: RunProgress, width: int, now: float) -> list[Line]:
     activities = progress.activities
     for number, each in enumerate(activities):
         for_s = f" {int(now - each.began)} s" if now - each.began >= 2 else ""
-        text = f"{clean(each.build)} {shorten(clean(each.what), max(12, width // 2 - 10))}{for_s}"
+        build, what = shorten_middle(clean(each.build), _LONGEST_NAME), clean(each.what)
+        text = f"{build} {shorten(what, max(12, width // 2 - 10))}{for_s}"
         rest = 10 if number + 1 < len(activities) else 0  # room for how many more there are
         if words and 2 + used + width_of(text) + rest > width:
             words.append(f"{len(activities) - number} more")
@@ -83,10 +98,10 @@ def _rounded(seconds: float) -> str:
 def _build_lines(progress: RunProgress, width: int, now: float) -> list[Line]:
     states = list(progress.builds.values())
     active = sorted((each for each in states if each.phase in _ACTIVE), key=lambda each: _ACTIVE.index(each.phase))
-    name_width = max((width_of(clean(each.build.name)) for each in active), default=0)
+    name_width = min(_LONGEST_NAME, max((width_of(clean(each.build.name)) for each in active), default=0))
     lines: list[Line] = []
     for state in active[:_MOST_BUILD_LINES]:
-        text = f"  {clean(state.build.name).ljust(name_width)}  {_doing(state, now)}"
+        text = f"  {fit(clean(state.build.name), name_width)}  {_doing(state, now)}"
         lines.append(((shorten(text, width), "cyan"),))
     waiting = sum(each.phase == "waiting" for each in states)
     more = [f"{len(active) - _MOST_BUILD_LINES} more at work"] if len(active) > _MOST_BUILD_LINES else []
@@ -119,7 +134,7 @@ def _doing(state: BuildState, now: float) -> str:
 def _matrix(rows: Sequence[Row], progress: RunProgress, width: int, height: int) -> list[Line]:
     names = list(progress.builds)
     legend = legend_lines((mark for row in rows for mark in row.marks), width)
-    heads_and_notes = 3 + 2 + sum(not each[0].isdigit() for each in names)
+    heads_and_notes = 3 + 2 + len(key_lines(heads(names, 0).key, width))
     room = max(1, height - heads_and_notes - len(legend))
     shown, hidden, fold = _window(rows, room)
     labelled = label_rows(shown, fold=fold)

@@ -29,7 +29,8 @@ class Sentence:
         kind: Value of :class:`TransitionKind`, or ``flaky``, or ``always`` (the same bad verdict in every build).
         text: The sentence.
         evidence: Label and text of each line below it.
-        instances: What it is about.
+        instances: Names of what it is about.
+        rows: Case file, instance and device of each.
         before: Build at the older end; for ``flaky`` and ``always``, the first build.
         after: Build at the newer end; for ``flaky`` and ``always``, the last build.
         compare: Address of the list of commits between the ends, where both are known to be public.
@@ -40,6 +41,7 @@ class Sentence:
     text: str
     evidence: tuple[tuple[str, str], ...]
     instances: tuple[str, ...]
+    rows: tuple[tuple[str, str, str], ...]
     before: str
     after: str
     compare: str | None = None
@@ -68,16 +70,16 @@ def subject(series: Sequence[Series], findings: Findings) -> str:
     """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
     several = findings.several_devices
     if len({_case_of(each) for each in series}) > 1:
-        return listed([clean(each.instance) + (f" on {clean(each.device)}" if several else "") for each in series])
-    case = series[0].instance.partition("[")[0]
+        words = (f" on {clean(each.device)}" if several else "" for each in series)
+        return listed([clean(findings.name_of(each)) + word for each, word in zip(series, words, strict=True)])
     device = f" on {clean(series[0].device)}" if several else ""
     if len(series) == 1:
-        return clean(series[0].instance) + device
+        return clean(findings.name_of(series[0])) + device
     every = findings.instances_of.get(_case_of(series[0]), ())
     amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
     common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
     which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
-    return f"{amount} instances of {clean(case)}{which}{device}"
+    return f"{amount} instances of {clean(findings.case_of(series[0]))}{which}{device}"
 
 
 def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sentence:
@@ -97,6 +99,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
         text=text + ".",
         evidence=tuple(_evidence(group, findings, further)),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=before,
         after=after,
         compare=further.compare,
@@ -136,14 +139,14 @@ def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
 
 def _was_available(transition: Transition) -> bool:
     """Whether a build before the older end has the name."""
-    older = transition.series.points[: transition.series.builds.index(transition.before.build)]
+    older = transition.series.answers[: transition.series.builds.index(transition.before.build)]
     return any(point is not None and point.solid and not point.judgement.api_absent for point in older)
 
 
 def _happened_before(transition: Transition) -> bool:
     """Whether the series already went the same way once: ok then bad, or bad then ok."""
     states: list[bool] = []
-    for point in transition.series.points:
+    for point in transition.series.answers:
         if point is None or not point.solid or point.judgement.api_absent:
             continue
         states.append(point.judgement.verdict.bad)
@@ -219,10 +222,11 @@ def _agreeing(point: Point) -> int:
 
 def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
     """The sentence for instances that gave different verdicts on the same build; None where none did."""
-    flaky = [point for each in series for point in each.points if point is not None and point.flaky]
+    flaky = [point for each in series for point in each.answers if point is not None and point.flaky]
     if not flaky:
         return None
-    names = [name for name in series[0].builds if any(point.build == name for point in flaky)]
+    builds = {point.build for point in flaky}
+    names = [name for name in series[0].builds if name in builds]
     judged = _judged_names(series)
     span = clean(names[0]) if len(names) == 1 else f"{clean(names[0])} to {clean(names[-1])}"
     counts: Counter[str] = Counter()
@@ -239,19 +243,20 @@ def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | N
         f"{words} of {plural(total, 'run')}; no transition is claimed there.",
         evidence=tuple(_flaky_evidence(series)),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=names[0],
         after=names[-1],
     )
 
 
 def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
+    found: dict[str, Counter[str]] = {name: Counter() for name in series[0].builds}
+    for each in series:
+        for point in each.answers:
+            if point is not None and point.flaky:
+                found[point.build].update(point.counts)
     words = []
-    for name in series[0].builds:
-        counts: Counter[str] = Counter()
-        for each in series:
-            for point in each.points:
-                if point is not None and point.flaky and point.build == name:
-                    counts.update(point.counts)
+    for name, counts in found.items():
         if counts:
             bad = ", ".join(f"{clean(key)} {number}" for key, number in sorted(counts.items()) if key != "ok")
             words.append(f"{clean(name)}: {bad} of {counts.total()}")
@@ -261,7 +266,7 @@ def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
 def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
     """The sentence for instances with the same bad signature, or no such API, in every build that was judged."""
     first = series[0]
-    judged = [point for point in first.points if point is not None and point.judgement.verdict.judged]
+    judged = [point for point in first.answers if point is not None and point.judgement.verdict.judged]
     if not judged or not judged[0].judgement.verdict.bad:
         return None
     if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
@@ -274,8 +279,9 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     if len(judged) == 1:
         every, span = clean(judged[0].build), "the only build judged"
     what = plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
-    what_seen = seen([(first, judged[-1])], findings)
-    newest = [(each, point) for each in series for point in each.points if point and point.build == judged[-1].build]
+    last = first.builds.index(judged[-1].build)
+    newest = [(each, point) for each in series if (point := each.points[last]) is not None]
+    what_seen = seen(newest[:1], findings)
     models = explanations(newest, findings)
     return Sentence(
         kind="always",
@@ -286,6 +292,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
             *_isolation(judged),
         ),
         instances=tuple(each.instance for each in series),
+        rows=tuple(map(_key_of, series)),
         before=judged[0].build,
         after=judged[-1].build,
     )
@@ -304,7 +311,7 @@ def _judged_names(series: Sequence[Series]) -> set[str]:
     return {
         point.build
         for each in series
-        for point in each.points
+        for point in each.answers
         if point is not None and (point.flaky or point.judgement.verdict.judged)
     }
 
@@ -332,12 +339,16 @@ def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Trans
 def _groups_of_series(series: Iterable[Series]) -> list[list[Series]]:
     """Series of one case that are flaky, or give the same signature, on the same builds."""
     groups: dict[tuple[object, ...], list[Series]] = {}
+    known: dict[int, int] = {}  # by the identity of answers that several series share
+    number: dict[tuple[object, ...], int] = {}
     for each in series:
-        history = tuple(
-            None
-            if point is None
-            else ("flaky" if point.flaky else point.judgement.signature, point.judgement.api_absent)
-            for point in each.points
-        )
-        groups.setdefault((_case_of(each), history), []).append(each)
+        if id(each.answers) not in known:
+            history = tuple(
+                None
+                if point is None
+                else ("flaky" if point.flaky else point.judgement.signature, point.judgement.api_absent)
+                for point in each.answers
+            )
+            known[id(each.answers)] = number.setdefault(history, len(number))
+        groups.setdefault((_case_of(each), known[id(each.answers)]), []).append(each)
     return list(groups.values())

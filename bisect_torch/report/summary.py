@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from bisect_torch.model import BuildKind, Series, Verdict
+from bisect_torch.analysis import alike
+from bisect_torch.model import BuildKind, Point, Series, Verdict
 from bisect_torch.report.decoding import decoding, decoding_lines
 from bisect_torch.report.dependencies import dependency_drifts, dependency_words
 from bisect_torch.report.drift import drift_words, drifts
@@ -16,6 +17,7 @@ from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.predictions import prediction_words, predictions
 from bisect_torch.report.sentences import Sentence, sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
+from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
 
 _STYLES = {
@@ -34,8 +36,10 @@ _LABEL = 18
 def rows_of(findings: Findings) -> list[Row]:
     """The rows of the static matrix, in the order of the series."""
     several = len({each.device for each in findings.series}) > 1
+    marks = {id(each.answers): marks_of(each) for each, _ in alike(findings.series)}
     return [
-        Row(each.case_file, each.instance, each.device if several else "", marks_of(each)) for each in findings.series
+        Row(each.case_file, each.instance, each.device if several else "", marks[id(each.answers)])
+        for each in findings.series
     ]
 
 
@@ -93,9 +97,9 @@ def _predictions(findings: Findings, width: int) -> Iterable[Line]:
 
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
-    """What is to be said beside the sentences, a line each: what was ok throughout, how builds differ besides torch,
-    drift of bits, what could not be judged, notes of the run."""
-    texts = [*_good(findings, found), *_environments(findings)]
+    """What is to be said beside the sentences, a line each: what was ok throughout, and what of it checked nothing; how
+    builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
+    texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
@@ -112,26 +116,29 @@ def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterabl
 
 def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     """How many rows were ok wherever they were judged, so that silence about them is no doubt."""
-    good = 0
-    for series in findings.series:
-        judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
-        good += bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+    different = alike(findings.series)
+    good = sum(number for series, number in different if _ok_throughout(series))
     if good:
         what = "instance is" if good == 1 else "instances are"
         yield f"{good:,} {what} ok in every build that was judged."
-    compared = any(
-        sum(point is not None and point.judgement.verdict.judged for point in each.points) > 1
-        for each in findings.series
-    )
-    changed = any(sentence.kind != "always" for sentence in found) or any(map(_differs, findings.series))
+    compared = any(len(_judged(series)) > 1 for series, _ in different)
+    changed = any(sentence.kind != "always" for sentence in found) or any(_differs(series) for series, _ in different)
     if compared and not changed and not findings.interrupted:
         yield "No verdict changed between these builds."
 
 
+def _judged(series: Series) -> list[Point]:
+    return [point for point in series.answers if point is not None and point.judgement.verdict.judged]
+
+
+def _ok_throughout(series: Series) -> bool:
+    judged = _judged(series)
+    return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+
+
 def _differs(series: Series) -> bool:
     """Whether judged builds gave different answers, be they the ends of a transition or not."""
-    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
-    return len({point.judgement.signature for point in judged}) > 1
+    return len({point.judgement.signature for point in _judged(series)}) > 1
 
 
 def _environments(findings: Findings) -> Iterable[str]:
@@ -169,7 +176,7 @@ def count_words(findings: Findings) -> list[str]:
 
 
 def _counts(findings: Findings, width: int) -> Iterable[Line]:
-    cells = sum(len(each.points) for each in findings.series)
+    cells = sum(len(each.builds) for each in findings.series)
     took = f" in {seconds_words(findings.seconds)}" if findings.seconds is not None else ""
     text = f"{plural(cells, 'cell')}{took}: {', '.join(count_words(findings)) or 'none'}"
     return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
@@ -177,8 +184,16 @@ def _counts(findings: Findings, width: int) -> Iterable[Line]:
 
 def _measured(findings: Findings) -> bool:
     """Whether something is wrong by a number that other tolerances could judge otherwise."""
-    points = (point for each in findings.series for point in each.points if point is not None)
-    return any(point.judgement.verdict is Verdict.WRONG and point.rel_error is not None for point in points)
+    wrong = {
+        id(each.answers): [
+            place
+            for place, point in enumerate(each.answers)
+            if point is not None and point.judgement.verdict is Verdict.WRONG
+        ]
+        for each, _ in alike(findings.series)
+    }
+    points = (each.points[place] for each in findings.series for place in wrong[id(each.answers)])
+    return any(point is not None and point.rel_error is not None for point in points)
 
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:

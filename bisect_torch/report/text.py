@@ -57,14 +57,18 @@ def width_of(text: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """Cut in the middle, where names differ least, and fill with spaces, to exactly ``width`` columns."""
-    have = width_of(text)
-    if have <= width:
-        return text + " " * (width - have)
+    cut = shorten_middle(text, width)
+    return cut + " " * (width - width_of(cut))
+
+
+def shorten_middle(text: str, width: int) -> str:
+    """Cut in the middle to at most ``width`` columns."""
+    if width_of(text) <= width:
+        return text
     if width <= 1:
         return "…"[:width]
-    head, tail = (width - 1 + 1) // 2, (width - 1) // 2
-    cut = _take(text, head) + "…" + _take(text[::-1], tail)[::-1]
-    return cut + " " * (width - width_of(cut))
+    head, tail = width // 2, (width - 1) // 2
+    return _take(text, head) + "…" + _take(text[::-1], tail)[::-1]
 
 
 def shorten(text: str, width: int) -> str:

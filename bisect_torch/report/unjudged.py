@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 
+from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
@@ -18,7 +20,7 @@ class Unjudged:
     """Cells that say nothing about torch, for one reason.
 
     Args:
-        cells: How many.
+        cells: How many; 0 where the builds themselves are not known.
         builds: On which builds, in release order.
         hint: What to do about it; empty where there is nothing to do.
     """
@@ -31,6 +33,8 @@ class Unjudged:
 
     def __str__(self) -> str:
         reason = f": {clean(self.reason)}" if self.reason else ""
+        if not self.cells:
+            return f"{self.where} is not known, and was not run{reason}"
         return f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}"
 
     @property
@@ -41,27 +45,30 @@ class Unjudged:
 def unjudged(findings: Findings) -> list[Unjudged]:
     """One entry for each verdict and reason, those with the most cells first."""
 
-    def local(names: Sequence[str]) -> bool:
+    def local(names: Container[str]) -> bool:
         return all(build.kind is BuildKind.LOCAL for build in findings.builds if build.name in names)
 
-    places: dict[tuple[Verdict, str], list[str]] = {}
-    for series in findings.series:
-        for point in series.points:
+    places: dict[tuple[Verdict, str], Counter[str]] = {}
+    for series, number in alike(findings.series):
+        for point in series.answers:
             if point is not None and not point.judgement.verdict.judged:
                 key = (point.judgement.verdict, point.judgement.reason)
-                places.setdefault(key, []).append(point.build)
+                places.setdefault(key, Counter())[point.build] += number
     found = [
         Unjudged(
-            verdict, reason, len(names), _in_order(names, findings.build_names), _hint(verdict, reason, local(names))
+            verdict,
+            reason,
+            names.total(),
+            tuple(name for name in findings.build_names if name in names),
+            _hint(verdict, reason, local(names)),
         )
         for (verdict, reason), names in places.items()
     ]
+    found += [
+        Unjudged(Verdict.INFRA, reason, 0, (name,), _hint(Verdict.INFRA, reason, False))
+        for name, reason in findings.unknown.items()
+    ]
     return sorted(found, key=lambda each: -each.cells)
-
-
-def _in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
-    wanted = set(names)
-    return tuple(name for name in order if name in wanted)
 
 
 _BROUGHT_BY = {"pkg_resources": "'setuptools<82'"}

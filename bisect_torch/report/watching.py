@@ -7,25 +7,32 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from bisect_torch.analysis import transitions
-from bisect_torch.engine.watching import WatchState
+from bisect_torch.engine.watch_state import WatchState
 from bisect_torch.model import Point, Series, Transition
+from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.phrases import does
-from bisect_torch.report.text import Line, clean, for_encoding, listed, plain, plural, seconds_words, shorten
+from bisect_torch.report.seen import seen
+from bisect_torch.report.text import Line, clean, for_encoding, listed, plain, plural, seconds_words, wrap
 
 _MOST = 6
 
 
 def watch_lines(state: WatchState, width: int) -> list[Line]:
-    """The present state in lines of ``width`` columns. Pure."""
-    lines: list[Line] = [((shorten(_head(state), width), "bold"),)]
+    """The present state in lines of at most ``width`` columns, unless one word is longer. Pure."""
+    lines = list(_wrapped([(_head(state), "bold")], width))
     if state.problem:
-        lines.append(((shorten(clean(state.problem), width), "red"),))
+        lines += _wrapped([(clean(state.problem), "red")], width)
     if state.series:
         lines += [(), *draw(_rows(state), state.builds, width), ()]
-    lines += [((shorten(text, width), style),) for text, style in _findings(state)]
+    lines += _wrapped(_findings(state), width)
     return lines
+
+
+def _wrapped(texts: Iterable[tuple[str, str]], width: int) -> Iterable[Line]:
+    for text, style in texts:
+        yield from (((line, style),) for line in wrap(text.split(" "), width, indent="  "))
 
 
 def _head(state: WatchState) -> str:
@@ -109,15 +116,16 @@ def _answers(series: Series) -> tuple[str | None, ...]:
 
 
 def _details(state: WatchState) -> Iterable[tuple[str, str]]:
-    """The newest message of every signature that is not ok."""
+    """What was seen on the newest build with each signature that is not ok: the message as it was raised."""
+    findings = Findings((), {}, state.series, (), state.observations)
     told: dict[str, str] = {}
     for series in state.series:
         for point in series.points:
             if point is not None and point.judgement.signature != "ok":
                 judgement = point.judgement
                 what = does(judgement) if judgement.verdict.judged else judgement.verdict.value
-                why = judgement.detail or judgement.reason
-                told[judgement.signature] = f"{clean(point.build)} {clean(what)}" + (f": {clean(why)}" if why else "")
+                why = seen([(series, point)], findings) if judgement.verdict.judged else clean(judgement.reason)
+                told[judgement.signature] = f"{clean(point.build)} {clean(what)}" + (f": {why}" if why else "")
     for text in list(told.values())[:_MOST]:
         yield text, "dim"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,18 +30,11 @@ def typed(path: Path, table: pa.Table) -> pa.Table:
             table = table.set_column(place, field.name, table.column(place).cast(wanted))
         if field.name in REQUIRED and table.column(place).null_count:
             raise _other(path, f"{field.name!r} is missing in a row")
-    outcomes = table.column("outcome")
-    # Looking at the values themselves loads pyarrow.compute, which takes longer than reading a small file.
-    if not (pa.types.is_dictionary(outcomes.type) and _OUTCOMES.issuperset(_names(outcomes))):
-        for outcome in outcomes.unique().to_pylist():
-            if outcome not in _OUTCOMES:
-                raise _other(path, f"the outcome {outcome!r} is unknown")
+    outcomes = table.column("outcome").unique().to_pylist() if "outcome" in table.column_names else ()
+    for outcome in outcomes:
+        if outcome not in _OUTCOMES:
+            raise _other(path, f"the outcome {outcome!r} is unknown")
     return table
-
-
-def _names(column: pa.ChunkedArray) -> set[object]:
-    """What can stand in a column of names."""
-    return {name for chunk in column.chunks for name in chunk.dictionary.to_pylist()}
 
 
 def as_held(kind: pa.DataType, name: str) -> bool:
@@ -69,6 +62,22 @@ def holds(name: str, value: object) -> bool:
     return isinstance(value, kind)
 
 
+def all_hold(name: str, values: Sequence[object]) -> bool:
+    """Whether :func:`holds` every one of these, and an outcome is one of those that there are."""
+    kinds = set(map(type, values))
+    if not kinds <= _ALLOWED[name]:
+        return False
+    if name == "outcome":
+        return _OUTCOMES.issuperset(values)
+    return int not in kinds or all(value is None or holds(name, value) for value in set(values))
+
+
+def _allowed(name: str) -> frozenset[type]:
+    kind, _ = _KINDS[name]
+    optional = name in DEFAULTS and DEFAULTS[name] is None
+    return frozenset({kind, *([int] if kind is float else []), *([type(None)] if optional else [])})
+
+
 def _kind(of: pa.DataType) -> tuple[type, int]:
     if pa.types.is_floating(of):
         return float, 0
@@ -78,6 +87,7 @@ def _kind(of: pa.DataType) -> tuple[type, int]:
 
 
 _KINDS = {name: _kind(arrow_type(name)) for name in STORED}
+_ALLOWED = {name: _allowed(name) for name in STORED}
 
 
 def run(manifest: object) -> Mapping[str, object]:

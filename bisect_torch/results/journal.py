@@ -3,6 +3,8 @@
 A line is ``<digest> <JSON>``. Each is written by one ``write`` under an exclusive lock of the journal itself, so
 that several runs may append to it; the lock is the kernel's and ends with its holder. What a killed writer left half
 written at the end is cut off by the next one. A line whose digest does not fit is never used, and is reported.
+
+What stands in the JSON is said in :mod:`bisect_torch.results.records`.
 """
 
 from __future__ import annotations
@@ -13,15 +15,33 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.errors import InfrastructureError
 
-_DIGEST_BYTES = 8
+_DIGITS = 16
+"""Of a line's digest, hexadecimal: 64 bits of BLAKE2b."""
+
+_BYTES_AT_ONCE = 2**22
 _SECONDS_BETWEEN_SYNCS = 1.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of a journal holds.
+
+    Args:
+        texts: JSON of the sound records, in order.
+        damaged: Lines that do not fit their digest, as they stand there.
+        torn: The last line has no end: its writer was killed.
+    """
+
+    texts: Sequence[bytes] = ()
+    damaged: Sequence[bytes] = ()
+    torn: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +73,7 @@ class Journal:
         self._synced_at = 0.0
         self._unsynced = False
         self._own: int | None = None
+        self._end: int | None = None  # where the last write of this object ended, with a whole line
 
     def append(self, record: Mapping[str, object]) -> None:
         """Add one record.
@@ -60,14 +81,28 @@ class Journal:
         Raises:
             InfrastructureError: It cannot be written, for example because the disk is full. The journal is as before.
         """
-        line = encode(record)
+        self.write(encode(record))
+
+    def write(self, lines: bytes) -> None:
+        """Add records that are lines already (:func:`line`), all by one ``write``.
+
+        Raises:
+            InfrastructureError: They cannot be written. The journal is as before.
+        """
         try:
-            with self.locked() as fd:
-                size = _mend_end(fd)
-                _write_whole(fd, line, size)
-                if self._own == size:
-                    self._own += len(line)
-            self._sync_sometimes()
+            with self._guard:
+                fd, size = self._lock_current_file()
+                try:
+                    if size != self._end:
+                        size = _mend_end(fd, size)
+                    if (written := os.write(fd, lines)) < len(lines):
+                        _write_rest(fd, lines[written:], size)
+                    self._end = size + len(lines)
+                    if self._own == size:
+                        self._own = self._end
+                finally:
+                    fcntl.flock(fd, fcntl.LOCK_UN)
+                self._sync_sometimes(fd)
         except OSError as error:
             raise InfrastructureError(
                 f"cannot write {self.path}: {error.strerror}", hint="what had been written before is kept"
@@ -79,12 +114,24 @@ class Journal:
         Raises:
             InfrastructureError: It cannot be read.
         """
+        return _content(self.parts())
+
+    def parts(self) -> Iterator[Part]:
+        """What stands there, some megabytes at a time. Of a journal that does not exist, nothing.
+
+        Raises:
+            InfrastructureError: It cannot be read.
+        """
         try:
-            return decode(self.path.read_bytes())
+            with open(self.path, "rb", buffering=0) as file:
+                yield from parts(iter(lambda: file.read(_BYTES_AT_ONCE), b""))
         except FileNotFoundError:
-            return JournalContent()
+            return
         except OSError as error:
-            raise InfrastructureError(f"cannot read {self.path}: {error.strerror}") from error
+            raise InfrastructureError(
+                f"cannot read {self.path}: {error.strerror}",
+                hint="give yourself the right to read it, or name another results file",
+            ) from error
 
     @contextmanager
     def locked(self) -> Iterator[int]:
@@ -94,7 +141,7 @@ class Journal:
             OSError: It cannot be opened.
         """
         with self._guard:
-            fd = self._lock_current_file()
+            fd, _ = self._lock_current_file()
             try:
                 yield fd
             finally:
@@ -129,26 +176,27 @@ class Journal:
             self._fd = None
         self._unsynced = False
 
-    def _lock_current_file(self) -> int:
+    def _lock_current_file(self) -> tuple[int, int]:
+        """The file's descriptor and size, while nobody else writes."""
         while True:
             if self._fd is None:
                 self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                self._own = None
+                self._own = self._end = None
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-            if self._own is None and os.fstat(self._fd).st_size == 0:
+            found = os.fstat(self._fd)
+            if self._own is None and found.st_size == 0:
                 self._own = 0
-            if os.fstat(self._fd).st_nlink:
-                return self._fd
+            if found.st_nlink:
+                return self._fd, found.st_size
             self._close()  # another run wrote it into the results file and removed it
 
-    def _sync_sometimes(self) -> None:
-        with self._guard:
-            self._unsynced = True
-            now = time.monotonic()
-            if self._fd is not None and now - self._synced_at >= _SECONDS_BETWEEN_SYNCS:
-                self._synced_at = now
-                self._unsynced = False
-                os.fsync(self._fd)
+    def _sync_sometimes(self, fd: int) -> None:
+        self._unsynced = True
+        now = time.monotonic()
+        if now - self._synced_at >= _SECONDS_BETWEEN_SYNCS:
+            self._synced_at = now
+            self._unsynced = False
+            os.fsync(fd)
 
 
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
@@ -156,51 +204,78 @@ _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 
 def encode(record: Mapping[str, object]) -> bytes:
     """The line of a record, with its end."""
-    text = _JSON.encode(record).encode()
-    return _digest(text) + b" " + text + b"\n"
+    return line(_JSON.encode(record).encode())
+
+
+def line(text: bytes) -> bytes:
+    """The line of a record that is JSON already, with its end."""
+    return b"%b %b\n" % (_digest(text), text)
 
 
 def decode(data: bytes) -> JournalContent:
     """The records of a journal's bytes."""
-    lines = data.split(b"\n")
-    end = lines.pop()
-    torn = bool(end) and not _is_sound(end)
-    if end and not torn:
-        lines.append(end)  # only its line feed is missing
+    return _content(parts([data]))
+
+
+def parts(blocks: Iterable[bytes]) -> Iterator[Part]:
+    """What stands in a journal that is read block by block."""
+    left = b""
+    for block in blocks:
+        *lines, left = (left + block).split(b"\n")
+        if lines:
+            yield _part(lines)
+    if left and _is_sound(left):
+        yield _part([left])  # only its line feed is missing
+    elif left:
+        yield Part(torn=True)
+
+
+def _part(lines: Iterable[bytes]) -> Part:
+    texts, damaged = [], []
+    for each in lines:
+        text = each[_DIGITS + 1 :]
+        if each[:_DIGITS] == _digest(text) and each[_DIGITS : _DIGITS + 1] == b" ":
+            texts.append(text)
+        else:
+            damaged.append(each)
+    return Part(texts, damaged)
+
+
+def _content(of: Iterable[Part]) -> JournalContent:
     records: list[Mapping[str, object]] = []
     damaged: list[bytes] = []
-    for line in lines:
-        record = _record(line)
-        if record is None:
-            damaged.append(line)
-        else:
-            records.append(record)
+    torn = False
+    for part in of:
+        damaged += part.damaged
+        torn = torn or part.torn
+        for text in part.texts:
+            record = record_in(text)
+            if record is None:
+                damaged.append(line(text).rstrip(b"\n"))
+            else:
+                records.append(record)
     return JournalContent(tuple(records), tuple(damaged), torn)
 
 
-def _record(line: bytes) -> Mapping[str, object] | None:
-    """What stands in a line; None when it is damaged."""
-    if not _is_sound(line):
-        return None
+def record_in(text: bytes) -> Mapping[str, object] | None:
+    """What a sound text says; None where whoever gave it a digest that fits wrote no record."""
     try:
-        record = json.loads(line.partition(b" ")[2])
+        record = json.loads(text)
     except (ValueError, RecursionError):
-        return None  # whoever gave it a digest that fits
+        return None
     return record if isinstance(record, dict) else None
 
 
-def _is_sound(line: bytes) -> bool:
-    digest, space, text = line.partition(b" ")
-    return bool(space) and digest == _digest(text)
+def _is_sound(each: bytes) -> bool:
+    return not _part([each]).damaged
 
 
 def _digest(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode()
+    return hashlib.blake2b(text, digest_size=_DIGITS // 2).hexdigest().encode()
 
 
-def _mend_end(fd: int) -> int:
+def _mend_end(fd: int, size: int) -> int:
     """Cut off a last line that is torn, or end it where only its line feed is missing. The size afterwards."""
-    size = os.fstat(fd).st_size
     if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
         return size
     data = os.pread(fd, size, 0)
@@ -211,11 +286,11 @@ def _mend_end(fd: int) -> int:
     return start
 
 
-def _write_whole(fd: int, line: bytes, size: int) -> None:
+def _write_rest(fd: int, rest: bytes, size: int) -> None:
+    """The disk is full: the next write says so. Or it is not any more."""
     try:
-        written = os.write(fd, line)
-        while written < len(line):  # the disk is full; the next write says so
-            written += os.write(fd, line[written:])
+        while rest:
+            rest = rest[os.write(fd, rest) :]
     except OSError:
         os.ftruncate(fd, size)
         raise

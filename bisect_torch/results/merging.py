@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_torch import analysis
 from bisect_torch.model import Observation, Outcome
-from bisect_torch.results.parquet import Metadata
+from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.recorded import Identity, identity
+from bisect_torch.results.schema import FIELDS
+from bisect_torch.results.values import values_of
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,10 @@ def _taken_back(observation: Observation) -> bool:
 
 def _differing(one: Observation, other: Observation) -> tuple[str, ...]:
     """Names of the columns that differ."""
-    names = (field.name for field in dataclasses.fields(Observation))
-    return tuple(name for name in names if not _same(getattr(one, name), getattr(other, name)))
+    mine, others = values_of(one), values_of(other)
+    if mine == others:
+        return ()
+    return tuple(name for name, *both in zip(FIELDS, mine, others, strict=True) if not _same(*both))
 
 
 def _same(one: object, other: object) -> bool:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import glob
 import json
-import operator
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bisect_torch import own_digest
 from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.model import Observation, Outcome
-from bisect_torch.redaction import Private
 from bisect_torch.results import checks
+from bisect_torch.results.foreign import what_it_is
+from bisect_torch.results.held import Source, Stored
+from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.rows import Rows, as_array
 from bisect_torch.results.schema import (
     COLUMNS,
@@ -32,6 +32,7 @@ from bisect_torch.results.schema import (
     arrow_type,
     held_type,
 )
+from bisect_torch.results.values import column_of, repeated
 
 _PREFIX = "bisect_torch."
 _VERSION = _PREFIX + "schema_version"
@@ -43,39 +44,10 @@ _REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """What a results file carries beside its rows.
-
-    Args:
-        runs: Manifest of every run that contributed, oldest first; each has a ``run_id``, and the facts on its host.
-        locks: Lock hash to the lock's text.
-        sources: SHA-256 to text of the case files that ran and of the neighbours that they imported.
-    """
-
-    runs: tuple[Mapping[str, object], ...] = ()
-    locks: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-
-    def redacted(self, private: Private) -> Metadata:
-        """Without anything private. A text that had to be changed no longer has the hash that it stands under."""
-        return Metadata(
-            runs=tuple(private.manifest(run) for run in self.runs),
-            locks={digest: private.redact(text) for digest, text in self.locks.items()},
-            sources={digest: private.redact(text) for digest, text in self.sources.items()},
-        )
-
-    def with_more(self, other: Metadata) -> Metadata:
-        """What this and a later one say together; of a run, the last manifest counts."""
-        return Metadata(
-            runs=merge_runs(self.runs, other.runs),
-            locks={**self.locks, **other.locks},
-            sources={**self.sources, **other.sources},
-        )
-
-
-def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
+def read_table(path: Path) -> tuple[Source, Metadata, bool]:
     """The stored columns and the metadata of a results file, and whether it was written without anything private.
+
+    Columns of a file that fits its own digest are as this tool wrote them: each is decoded when it is looked at.
 
     Raises:
         UsageError: It is not a results file, or one of a newer version of the tool.
@@ -84,10 +56,14 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InfrastructureError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InfrastructureError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint="give yourself the right to read it, or name another results file",
+        ) from error
     try:
         known = pq.read_metadata(pa.BufferReader(content))
-        if own_digest.fits(content, _carried_digest(known.metadata or {})) is False:
+        own = own_digest.fits(content, _carried_digest(known.metadata or {}))
+        if own is False:
             _metadata(path, known.metadata or {})  # of a newer version it may have another form
             raise UsageError(
                 f"{path} is damaged, or another program wrote it again: it does not fit its digest",
@@ -102,15 +78,29 @@ def read_table(path: Path) -> tuple[pa.Table, Metadata, bool]:
             present = set(file.schema_arrow.names)
             missing = sorted(REQUIRED - present)
             if missing:
-                raise UsageError(f"{path} is not a results file of bisect-torch: no column {missing[0]!r}")
-            empty = _empty(file)
-            table = checks.typed(path, file.read(columns=[name for name in STORED if name in present - empty]))
+                raise UsageError(
+                    f"{path} is not a results file of bisect-torch: no column {missing[0]!r}",
+                    hint="name another results file",
+                )
+            holding = present - _empty(file)
+            names = [name for name in STORED if name in holding]
+            table = _stored(path, content, names, shared) if own else checks.typed(path, file.read(columns=names))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
         first_line = str(error).partition("\n")[0]
-        raise UsageError(
-            f"{path} is not a Parquet file, or a damaged one: {first_line}", hint="name another results file"
-        ) from error
+        what, hint = what_it_is(path, content)
+        said = f", {what}" if what else f", or a damaged one: {first_line}"
+        raise UsageError(f"{path} is not a Parquet file{said}", hint=hint) from error
     return table, metadata, _REDACTED.encode() in raw
+
+
+def _stored(path: Path, content: bytes, names: Sequence[str], shared: Sequence[str]) -> Stored:
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=shared)
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+
+    def read(some: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        return checks.typed(path, file.read_row_groups(list(some), columns=list(columns)))
+
+    return Stored(names, groups, read)
 
 
 def _carried_digest(beside: Mapping[bytes, bytes]) -> bytes | None:
@@ -144,14 +134,24 @@ def _empty(file: pq.ParquetFile) -> set[str]:
     return found
 
 
+def _made_by(raw: Mapping[bytes, bytes]) -> str:
+    """Data frames leave their mark in the metadata, and drop what they do not know."""
+    maker = next((name for name in ("pandas", "geo", "huggingface") if name.encode() in raw), "")
+    return f": {maker} has written it" if maker else ""
+
+
 def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     version = raw.get(_VERSION.encode())
     if version is None:
         raise UsageError(
-            f"{path} is a Parquet file, but no results file of bisect-torch", hint="name another results file"
+            f"{path} is a Parquet file, but no results file of bisect-torch{_made_by(raw)}",
+            hint="name another results file: one that `bisect-torch run` has written, with its metadata",
         )
     if not version.isdigit():
-        raise UsageError(f"{path} has a schema version that is no number: {version[:20]!r}")
+        raise UsageError(
+            f"{path} has a schema version that is no number: {version[:20]!r}",
+            hint="the file is damaged: name another results file",
+        )
     if int(version) > SCHEMA_VERSION:
         tool = raw.get(_TOOL.encode(), b"?").decode(errors="replace")
         raise UsageError(
@@ -173,71 +173,56 @@ def _metadata(path: Path, raw: Mapping[bytes, bytes]) -> Metadata:
     return Metadata(runs=tuple(runs), locks=locks, sources=sources)
 
 
-def in_columns(observations: Sequence[Observation]) -> pa.Table:
-    """The stored columns of observations, texts as numbers into the few that are different; none that is empty."""
-    texts = zip(*map(_STORED_FIELDS, observations), strict=True)
-    columns = {
-        name: _array(list(values), name)
-        for name, values in zip(STORED, texts, strict=True)
-        if name in REQUIRED or values.count(DEFAULTS[name]) < len(values)
-    }
-    return pa.table(columns)
-
-
-_STORED_FIELDS = operator.attrgetter(*STORED)
-
-
-def _array(values: list[Any], name: str) -> pa.Array:
-    try:
-        return pa.array(values, type=held_type(name))
-    except UnicodeEncodeError:  # a lone surrogate, from output that is no UTF-8
-        sound = [value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values]
-        return pa.array(sound, type=held_type(name))
-
-
 def complete(rows: Rows) -> pa.Table:
     """All columns of a file, the derived ones under the criteria that were in force."""
     derived = _derived(rows)
-    return pa.table({c.name: derived[c.name] if c.name in derived else _filled(rows, c.name) for c in COLUMNS})
+    columns = [derived[c.name] if c.name in derived else _filled(rows, c.name) for c in COLUMNS]
+    return pa.table(columns, schema=_HELD)
+
+
+_HELD = pa.schema([pa.field(column.name, held_type(column.name)) for column in COLUMNS])
+
+
+_FRACTION = ("elements", "wrong_elements")
 
 
 def _derived(rows: Rows) -> Mapping[str, pa.Array]:
     of, judgements = judged(rows, None)
-    fractions = rows.codes(("elements", "wrong_elements"))
+    fractions = rows.codes(_FRACTION)
     values: Mapping[str, list[Any]] = {
         "verdict": [judgement.verdict.value for judgement in judgements],
         "signature": [judgement.signature for judgement in judgements],
         "detail": [judgement.detail for judgement in judgements],
         "api_absent": [judgement.api_absent for judgement in judgements],
-        "wrong_fraction": [each.wrong_fraction for each in rows.take(fractions.first)],
+        "wrong_fraction": [each.wrong_fraction for each in rows.only(fractions.first, _FRACTION)],
     }
     return {
-        name: _array(each, name).take(as_array(fractions.of if name == "wrong_fraction" else of))
+        name: column_of(name, each).take(as_array(fractions.of if name == "wrong_fraction" else of))
         for name, each in values.items()
     }
 
 
 def _filled(rows: Rows, name: str) -> pa.Array:
     default = DEFAULTS.get(name)
-    if name not in rows.table.column_names:
-        return pa.repeat(pa.scalar(default, arrow_type(name)), len(rows))
-    column = rows.table.column(name)
+    if name not in rows.held.names:
+        return repeated(name, default, len(rows))
+    column = rows.column(name)
     if default is None or not column.null_count:
         return column
-    import pyarrow.compute as pc  # only now: see rows.py
-
-    return pc.fill_null(column.cast(arrow_type(name)), default)
+    return pc.fill_null(column.cast(arrow_type(name)), default).cast(held_type(name))
 
 
-def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -> None:
+def write_whole(path: Path, blocks: Iterable[Rows], metadata: Metadata, tool_version: str) -> None:
     """Write a results file so that at every moment either the old or the new one is there, whole.
+
+    Args:
+        blocks: The observations; each block becomes a group of rows.
 
     One writer at a time: the caller holds the journal.
 
     Raises:
         InfrastructureError: It cannot be written. The old file is untouched.
     """
-    table = complete(rows)
     beside = {
         _VERSION: str(SCHEMA_VERSION),
         _TOOL: tool_version,
@@ -252,11 +237,9 @@ def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "w+b") as file:
-            write_table(table, file, beside)
-            file.seek(0)
-            content = file.read()
-            file.seek(0)
-            file.write(own_digest.filled(content))
+            write_table(map(complete, blocks), file, beside)
+            file.flush()
+            own_digest.fill(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(path))
@@ -272,8 +255,7 @@ def write_whole(path: Path, rows: Rows, metadata: Metadata, tool_version: str) -
             Path(temporary).unlink(missing_ok=True)
 
 
-_ROWS_IN_A_GROUP = 2**18
-_ENCODING: Mapping[str, Any] = {
+ENCODING: Mapping[str, Any] = {
     "compression": "zstd",
     "write_page_checksum": True,
     "use_dictionary": [column.name for column in COLUMNS if column.name not in SELDOM_ALIKE],
@@ -281,10 +263,11 @@ _ENCODING: Mapping[str, Any] = {
 }
 
 
-def write_table(table: pa.Table, file: BinaryIO, beside: Mapping[str, str]) -> None:
-    """Write rows and metadata as Parquet."""
-    with pq.ParquetWriter(file, table.schema, **_ENCODING) as writer:
-        writer.write_table(table, row_group_size=_ROWS_IN_A_GROUP)
+def write_table(tables: Iterable[pa.Table], file: BinaryIO, beside: Mapping[str, str]) -> None:
+    """Write groups of rows and metadata as Parquet."""
+    with pq.ParquetWriter(file, _HELD, **ENCODING) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
         writer.add_key_value_metadata(beside)
 
 
@@ -309,31 +292,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def known_fields(values: Mapping[str, object]) -> Observation:
-    """An observation from a journal's record; fields that this version does not know are left out.
-
-    Raises:
-        ValueError: A field holds what it cannot.
-        TypeError, KeyError: A field is missing.
-    """
-    known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
-    for name, value in known.items():
-        if not checks.holds(name, value):
-            raise ValueError(f"{name} is {value!r:.40}")
-    Outcome(known["outcome"])
-    return Observation(**known)
-
-
-def merge_runs(
-    first: Iterable[Mapping[str, object]], then: Iterable[Mapping[str, object]]
-) -> tuple[Mapping[str, object], ...]:
-    """Manifests by run, oldest run first. The last one of a run counts, but none that says that it ended gives way to
-    one that does not: files may be merged in any order."""
-    by_run: dict[object, Mapping[str, object]] = {}
-    for manifest in (*first, *then):
-        known = by_run.get(manifest.get("run_id"))
-        if known is None or manifest.get("ended_at") is not None or known.get("ended_at") is None:
-            by_run[manifest.get("run_id")] = manifest
-    return tuple(sorted(by_run.values(), key=lambda manifest: str(manifest.get("started_at") or "")))

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import itertools
 import threading
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from bisect_torch.model import Observation
-from bisect_torch.results.rows import Rows, observations_of
+from bisect_torch.results.held import Held, Source, Stored
+from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import REQUIRED, held_type
+from bisect_torch.results.values import KEY, Values, columns_of, observation_of, values_of
 
+_NONE = pa.table({name: pa.array([], held_type(name)) for name in REQUIRED})
+
+ROWS_IN_A_BLOCK = 2**18
 Identity = tuple[str, int, str]
 """Key, repeat and run: two records with the same are the same observation."""
 
 IDENTITY = ("key", "repeat", "run_id")
 _PENDING = 4096
-"""Observations that are held as they are before they become columns; each takes some 5 kB."""
+"""Observations that are held as they are before they become columns; each takes some 3 kB."""
 _TABLES = 64
 """Small tables that are held before they become one, in which each text stands once."""
 _BLOCK = 512
@@ -35,62 +41,98 @@ class Recorded:
     """Records, to which more are added. A later record of an observation takes the place of the earlier one.
 
     Args:
-        table: What a file holds; None where there is none.
-        in_columns: Makes columns of observations.
+        stored: What a file holds; None where there is no file.
     """
 
-    def __init__(self, table: pa.Table | None, in_columns: Callable[[Sequence[Observation]], pa.Table]) -> None:
-        self._in_columns = in_columns
-        self._tables = [] if table is None else [table]
-        self._stored = self._joined = len(self._tables)
-        self._pending: list[Observation] = []
-        self._number = 0 if table is None else table.num_rows
+    def __init__(self, stored: Source | None = None) -> None:
+        self._stored = stored
+        self._sources: list[Source] = [] if stored is None else [stored]
+        self._joined = len(self._sources)
+        self._pending: list[Values] = []
+        self._number = 0 if stored is None else stored.num_rows
         self._guard = threading.Lock()
         self._rows: Rows | None = None
         self._places: dict[str, list[int]] | None = None
         self._starts: list[int] = []
+        self._held: list[Held] = []
         self._blocks: dict[tuple[int, int], list[Observation]] = {}
 
     def add(self, observation: Observation) -> None:
         """Safe from several threads."""
+        self.add_values(values_of(observation))
+
+    def add_values(self, values: Values) -> None:
+        """As :meth:`add`, of an observation that is its values already."""
         with self._guard:
             self._rows = None
-            self._pending.append(observation)
+            self._pending.append(values)
             if self._places is not None:
-                self._places[observation.key].append(self._number)
+                self._places[values[KEY]].append(self._number)
             self._number += 1
             if len(self._pending) >= _PENDING:
                 self._settle()
 
     @property
-    def stored(self) -> pa.Table | None:
-        """The file's own table."""
-        return self._tables[0] if self._stored else None
+    def stored(self) -> Source | None:
+        """What the file itself holds."""
+        return self._stored
 
     @property
-    def added(self) -> list[pa.Table]:
-        """What was added to the file's own table."""
+    def added(self) -> list[Source]:
+        """What was added to that."""
         with self._guard:
             self._settle()
-            return self._tables[self._stored :]
+            return self._sources[0 if self._stored is None else 1 :]
 
-    def extend(self, tables: Sequence[pa.Table]) -> None:
+    def extend(self, tables: Iterable[Source]) -> None:
         """Add records that are columns already."""
         with self._guard:
             self._settle()
             self._rows = self._places = None
-            self._tables += tables
-            self._joined = len(self._tables)
-            self._starts, self._blocks = [], {}
-            self._number += sum(table.num_rows for table in tables)
+            for table in tables:
+                self._sources.append(table)
+                self._number += table.num_rows
+                self._join()
 
     def rows(self) -> Rows:
         """Every observation once."""
         with self._guard:
             if self._rows is None:
                 self._settle()
-                self._rows = _once(Rows(_together(self._tables)))
+                self._rows = self._once()
             return self._rows
+
+    def _once(self) -> Rows:
+        rows = Rows(Held(self._sources or [_NONE]))
+        if len(self._sources) == 1 and isinstance(self._sources[0], Stored):
+            return rows  # a file that this tool wrote holds each once
+        codes = rows.codes(IDENTITY)
+        if len(codes.first) == len(rows):
+            return rows
+        last = {code: place for place, code in enumerate(codes.of)}
+        return rows.take(array("q", (last[code] for code in range(len(last)))))
+
+    def blocks(self) -> Iterator[Rows]:
+        """Every observation once, in blocks of at most :data:`ROWS_IN_A_BLOCK`, each held no longer than it is used."""
+        rows = self.rows()
+        if len(rows) < rows.held.num_rows:
+            for start in range(0, len(rows), ROWS_IN_A_BLOCK):
+                yield rows[start : start + ROWS_IN_A_BLOCK]
+            return
+        waiting: list[pa.Table] = []
+        for table in self._parts():
+            if waiting and sum(each.num_rows for each in waiting) + table.num_rows > ROWS_IN_A_BLOCK:
+                yield Rows(Held(waiting))
+                waiting = []
+            waiting.append(table)
+        yield Rows(Held(waiting or [_NONE]))
+
+    def _parts(self) -> Iterator[pa.Table]:
+        for source in self._sources:
+            tables: Iterable[pa.Table] = source.tables() if isinstance(source, Stored) else [source]
+            for table in tables:
+                for start in range(0, table.num_rows, ROWS_IN_A_BLOCK):
+                    yield table.slice(start, ROWS_IN_A_BLOCK)
 
     def lookup(self, key: str) -> list[Observation]:
         """The observations with this key, each once."""
@@ -98,7 +140,7 @@ class Recorded:
             if self._places is None:
                 self._settle()
                 self._places = defaultdict(list)
-                keys = itertools.chain.from_iterable(table.column("key").to_pylist() for table in self._tables)
+                keys = itertools.chain.from_iterable(source.column("key").to_pylist() for source in self._sources)
                 for place, each in enumerate(keys):
                     self._places[each].append(place)
             found = [self._at(place) for place in self._places.get(key, ())]
@@ -106,39 +148,28 @@ class Recorded:
 
     def _settle(self) -> None:
         if self._pending:
-            self._tables.append(self._in_columns(self._pending))
+            self._sources.append(columns_of(self._pending))
             self._pending = []
-        if len(self._tables) - self._joined >= _TABLES:
-            self._tables[self._joined :] = [_together(self._tables[self._joined :])]
-            self._joined = len(self._tables)
+        self._join()
+
+    def _join(self) -> None:
+        if len(self._sources) - self._joined >= _TABLES:
+            self._sources[self._joined :] = [Held(self._sources[self._joined :]).table()]
+            self._joined = len(self._sources)
             self._starts, self._blocks = [], {}
 
     def _at(self, place: int) -> Observation:
         if place >= self._number - len(self._pending):
-            return self._pending[place - self._number]
-        if len(self._starts) < len(self._tables):
-            self._starts = list(itertools.accumulate((table.num_rows for table in self._tables[:-1]), initial=0))
+            return observation_of(self._pending[place - self._number])
+        if len(self._starts) < len(self._sources):
+            self._starts = list(itertools.accumulate((source.num_rows for source in self._sources[:-1]), initial=0))
+            self._held = [Held([source]) for source in self._sources]
         table = bisect_right(self._starts, place) - 1
         block, inside = divmod(place - self._starts[table], _BLOCK)
         found = self._blocks.get((table, block))
         if found is None:
             if len(self._blocks) >= _BLOCKS_KEPT:
                 self._blocks.pop(next(iter(self._blocks)))
-            found = observations_of(self._tables[table].slice(block * _BLOCK, _BLOCK))
+            found = list(Rows(self._held[table])[block * _BLOCK : (block + 1) * _BLOCK])
             self._blocks[table, block] = found
         return found[inside]
-
-
-def _together(tables: Sequence[pa.Table]) -> pa.Table:
-    if not tables:
-        return pa.table({name: pa.array([], held_type(name)) for name in REQUIRED})
-    together = pa.concat_tables(tables, promote_options="default")
-    return together.unify_dictionaries().combine_chunks()
-
-
-def _once(rows: Rows) -> Rows:
-    codes = rows.codes(IDENTITY)
-    if len(codes.first) == len(rows):
-        return rows
-    last = {code: place for place, code in enumerate(codes.of)}
-    return Rows(rows.table.take(pa.array([last[code] for code in range(len(last))], pa.int64())))

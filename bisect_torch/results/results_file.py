@@ -6,19 +6,19 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
 from bisect_torch.redaction import Private, this_machine
-from bisect_torch.results import checks
-from bisect_torch.results.journal import Journal, JournalContent, encode
-from bisect_torch.results.parquet import Metadata, in_columns, known_fields, read_table, write_whole
+from bisect_torch.results.held import Held, Source
+from bisect_torch.results.journal import Journal, encode
+from bisect_torch.results.metadata import Metadata
+from bisect_torch.results.parquet import read_table, write_whole
 from bisect_torch.results.recorded import Recorded
+from bisect_torch.results.records import Recovered, observation_line, recovered
 from bisect_torch.results.rows import Rows
-from bisect_torch.results.schema import DEFAULTS, SCHEMA_VERSION
+from bisect_torch.results.schema import SCHEMA_VERSION
+from bisect_torch.results.values import in_columns, json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
 
 
@@ -35,7 +35,7 @@ class ResultsFile:
     """
 
     def __init__(
-        self, path: Path, table: pa.Table | None, metadata: Metadata, journal: Journal, private: Private
+        self, path: Path, stored: Source | None, metadata: Metadata, journal: Journal, private: Private
     ) -> None:
         self.path = path
         self.private = private
@@ -43,7 +43,7 @@ class ResultsFile:
         self._whole = True
         self._metadata = metadata
         self._journal = journal
-        self._recorded = Recorded(table, in_columns)
+        self._recorded = Recorded(stored)
 
     @classmethod
     def open(cls, path: Path, *, must_exist: bool = False, private: Private | None = None) -> ResultsFile:
@@ -67,21 +67,19 @@ class ResultsFile:
             raise UsageError(f"{path}: {error}", hint="name another file for the results") from None
         journal = Journal(path.with_name(path.name + ".journal"))
         _check_place(path, journal.path, must_exist)
-        content = journal.read()
         private = this_machine() if private is None else private
-        table, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
-        results = cls(path, table, metadata, journal, private)
+        content = recovered(path, journal.parts(), private)
+        stored, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
+        results = cls(path, stored, metadata, journal, private)
         results._whole = redacted
         results._take_in(content)
         return results
 
-    def _take_in(self, content: JournalContent) -> None:
-        found, recorded, strange = _records(self.path, content, self.private)
-        self._metadata = self._metadata.with_more(recorded)
-        for observation in found:
-            self._recorded.add(observation)
-        if strange:
-            self.problems += (f"{self._journal.path}: {len(strange)} records of an unknown kind are not used",)
+    def _take_in(self, content: Recovered) -> None:
+        self._metadata = self._metadata.with_more(content.metadata)
+        self._recorded.extend(content.tables)
+        if content.strange:
+            self.problems += (f"{self._journal.path}: {len(content.strange)} records of an unknown kind are not used",)
         if content.damaged:
             self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
         if content.torn:
@@ -168,9 +166,12 @@ class ResultsFile:
             InfrastructureError: The disk is full or fails. The observation counts in this run all the same, and
                 :meth:`finish` tries to write it once more.
         """
-        observation = self.private.observation(observation)
-        self._recorded.add(observation)
-        self._journal.append({"v": SCHEMA_VERSION, "observation": _differing(observation)})
+        values = values_of(observation)
+        if not self.private.are_clean(texts_in(values), json_texts_in(values)):
+            observation = self.private.observation(observation)
+            values = values_of(observation)
+        self._recorded.add_values(values)
+        self._journal.write(observation_line(values))
         return observation
 
     def take_over(self, observations: Iterable[Observation], metadata: Metadata) -> None:
@@ -197,25 +198,25 @@ class ResultsFile:
         try:
             with self._journal.locked() as fd:
                 # What this run alone has appended is known, and need not be read.
-                content = JournalContent() if self._journal.is_own_locked(fd) else self._journal.read()
-                self._finish_locked(content, manifest)
+                parts = () if self._journal.is_own_locked(fd) else self._journal.parts()
+                self._finish_locked(recovered(self.path, parts, self.private), manifest)
         except OSError as error:
-            raise InfrastructureError(f"cannot write {self._journal.path}: {error.strerror}") from error
+            raise InfrastructureError(
+                f"cannot write {self._journal.path}: {error.strerror}",
+                hint="what was run is in the journal; with room on the disk the same line goes on",
+            ) from error
 
-    def _finish_locked(self, content: JournalContent, manifest: Mapping[str, object] | None) -> None:
+    def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
+        stored, metadata = self._recorded.stored, self._metadata
         if self.path.exists():
-            table, metadata, _ = _read(self.path, self.private)
-        else:
-            table, metadata = self._recorded.stored, self._metadata
-        found, more, strange = _records(self.path, content, self.private)
-        recorded = Recorded(table, in_columns)
-        for observation in found:
-            recorded.add(observation)
+            stored, metadata, _ = _read(self.path, self.private)
+        recorded = Recorded(stored)
+        recorded.extend(content.tables)
         recorded.extend(self._recorded.added)
-        metadata = metadata.with_more(more).with_more(self._metadata)
+        metadata = metadata.with_more(content.metadata).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))
-        write_whole(self.path, recorded.rows(), metadata, tool_version())
-        aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in strange]
+        write_whole(self.path, recorded.blocks(), metadata, tool_version())
+        aside = [line + b"\n" for line in content.damaged] + [encode(record) for record in content.strange]
         if aside:
             with open(self._journal.path.with_name(self._journal.path.name + ".damaged"), "ab") as file:
                 file.write(b"".join(aside))
@@ -235,60 +236,13 @@ class ResultsFile:
         self.close()
 
 
-def _differing(observation: Observation) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in vars(observation).items()
-        if (value is not None if name not in _NOT_NONE else value != _NOT_NONE[name])
-    }
-
-
-_NOT_NONE = {name: default for name, default in DEFAULTS.items() if default is not None}
-
-
-def _read(path: Path, private: Private) -> tuple[pa.Table, Metadata, bool]:
-    """Table and metadata of a file, and whether its writer had redacted it; else that is done here."""
-    table, metadata, redacted = read_table(path)
+def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
+    """Columns and metadata of a file, and whether its writer had redacted it; else that is done here."""
+    stored, metadata, redacted = read_table(path)
     if redacted:
-        return table, metadata, True
-    found = Recorded(None, in_columns)
-    for each in Rows(table):
-        found.add(private.observation(each))
-    return found.rows().table, metadata.redacted(private), False
-
-
-def _records(
-    path: Path, content: JournalContent, private: Private
-) -> tuple[list[Observation], Metadata, list[Mapping[str, object]]]:
-    """What a journal's records say, and the records that are whole but of a kind that nobody knows."""
-    observations: list[Observation] = []
-    runs: list[Mapping[str, object]] = []
-    texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
-    strange: list[Mapping[str, object]] = []
-    for record in content.records:
-        _check_version(path, record.get("v"))
-        try:
-            (kind,) = record.keys() - {"v"}
-            value: Any = record[kind]
-            if kind == "observation":
-                observations.append(private.observation(known_fields(value)))
-            elif kind == "run":
-                runs.append(checks.run(value))
-            else:
-                digest, text = checks.text(value)
-                texts[kind][digest] = text
-        except (KeyError, ValueError, TypeError, AttributeError):
-            strange.append(record)
-    metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
-    return observations, Metadata().with_more(metadata), strange
-
-
-def _check_version(path: Path, version: object) -> None:
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise UsageError(
-            f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
-            hint="upgrade bisect-torch, or name another results file",
-        )
+        return stored, metadata, True
+    found = in_columns(map(private.observation, Rows(Held([stored]))))
+    return found, metadata.redacted(private), False
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
@@ -307,6 +261,8 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
     for each in (path, journal):
         if each.exists() and not each.is_file():
             what = "there are no results in it" if must_exist else "no results can be kept there"
+            inside = sorted(each.glob("*.parquet")) if each.is_dir() else []
+            hint = f"{hint}: {inside[0]} perhaps" if inside else hint
             raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")

@@ -1,7 +1,4 @@
-"""The rows of a results file as observations, each made when it is looked at.
-
-``pyarrow.compute`` is loaded only by what needs it: it takes as long as reading a file does, to look a few cells up.
-"""
+"""The rows of a results file as observations, each made when it is looked at."""
 
 from __future__ import annotations
 
@@ -11,10 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from bisect_torch.analysis.columns import Codes, Columns
+from bisect_torch.analysis.columns import ROW, Codes, Columns
 from bisect_torch.model import Observation
-from bisect_torch.results.schema import DEFAULTS, STORED
+from bisect_torch.results.held import Held
+from bisect_torch.results.schema import DEFAULTS
 
 _BLOCK = 4096
 _FEW = 8
@@ -23,21 +22,22 @@ _MOST = 2**62
 
 
 class Rows(Columns):
-    """Observations that lie in an Arrow table; equal to any other sequence of the same observations.
+    """Observations that lie in columns; equal to any other sequence of the same observations.
 
     Args:
-        table: Columns of :data:`~bisect_torch.results.schema.STORED`; those that are left out hold defaults.
-        places: Which of its rows, in which order; all when None.
+        held: The columns; those that are left out hold defaults.
+        places: Which of the rows, in which order; all when None.
     """
 
-    def __init__(self, table: pa.Table, places: Sequence[int] | None = None) -> None:
-        self.table = table
+    def __init__(self, held: Held, places: Sequence[int] | None = None) -> None:
+        self.held = held
         self._places = places
         self._values: dict[str, Sequence[object]] = {}
         self._codes: dict[tuple[str, ...], Codes] = {}
+        self._laid_out: dict[tuple[str, ...], Sequence[int]] = {}
 
     def __len__(self) -> int:
-        return self.table.num_rows if self._places is None else len(self._places)
+        return self.held.num_rows if self._places is None else len(self._places)
 
     @overload
     def __getitem__(self, place: int) -> Observation: ...
@@ -65,42 +65,49 @@ class Rows(Columns):
     def _made(self, start: int, number: int) -> list[Observation]:
         places = range(start, start + number) if self._places is None else self._places[start : start + number]
         if number <= _FEW:
-            return list(_made(self._names, self._absent, map(self._row, places)))
-        part = self.table.slice(start, number) if self._places is None else self.table.take(as_array(places))
-        return observations_of(part)
+            values: Iterable[tuple[object, ...]] = map(self._row, places)
+        else:
+            values = zip(*[self._some(name, start, places) for name in self.held.names], strict=True)
+        return list(_made(self.held.names, self._absent, values))
+
+    def _some(self, name: str, start: int, places: Sequence[int]) -> list[object]:
+        column = self.held.column(name)
+        part = column.slice(start, len(places)) if self._places is None else column.take(as_array(places))
+        return _listed(part, DEFAULTS.get(name))
 
     def _row(self, place: int) -> tuple[object, ...]:
-        values = [column[place].as_py() for column in self._columns]
-        return tuple(
-            value if value is not None else DEFAULTS.get(name) for name, value in zip(self._names, values, strict=True)
-        )
+        return tuple([self._value(place, name) for name in self.held.names])
 
-    @functools.cached_property
-    def _names(self) -> list[str]:
-        return _present(self.table)
+    def _value(self, place: int, name: str) -> object:
+        value = self.held.column(name)[place].as_py()
+        return DEFAULTS.get(name) if value is None else value
 
     @functools.cached_property
     def _absent(self) -> Mapping[str, object]:
-        return {name: value for name, value in DEFAULTS.items() if name not in set(self._names)}
-
-    @functools.cached_property
-    def _columns(self) -> list[pa.Array]:
-        return [self.table.column(name).combine_chunks() for name in self._names]
+        return {name: value for name, value in DEFAULTS.items() if name not in self.held.names}
 
     # --- by columns
 
     def take(self, places: Sequence[int]) -> Rows:
         inside = self._places
-        taken = Rows(self.table, places if inside is None else array("q", (inside[place] for place in places)))
-        taken.__dict__ |= {name: getattr(self, name) for name in ("_names", "_absent", "_columns")}  # as the table's
-        return taken
+        return Rows(self.held, places if inside is None else array("q", (inside[place] for place in places)))
+
+    def only(self, places: Sequence[int], names: Sequence[str]) -> Iterator[Observation]:
+        if len(places) <= _FEW:
+            return _made(names, {}, (tuple([self.field(place, name) for name in names]) for place in places))
+        chosen = self.take(places)
+        return _made(names, {}, zip(*map(chosen.listed, names), strict=True))
+
+    def listed(self, name: str) -> list[object]:
+        """One field of every row."""
+        if name not in self.held.names:
+            return [DEFAULTS[name]] * len(self)
+        return _listed(self.column(name), DEFAULTS.get(name))
 
     def field(self, place: int, name: str) -> object:
-        if name not in self._names:
+        if name not in self.held.names:
             return DEFAULTS[name]
-        at = place if self._places is None else self._places[place]
-        value = self._columns[self._names.index(name)][at].as_py()
-        return DEFAULTS.get(name) if value is None else value
+        return self._value(place if self._places is None else self._places[place], name)
 
     def values(self, name: str) -> Sequence[object]:
         if name not in self._values:
@@ -108,10 +115,10 @@ class Rows(Columns):
         return self._values[name]
 
     def _values_of(self, name: str) -> Sequence[object]:
-        if name not in self.table.column_names:
+        if name not in self.held.names:
             return [DEFAULTS[name]] * len(self)
-        numbers, values = _numbered(self._column(name), DEFAULTS.get(name))
-        return list(map(values.to_pylist().__getitem__, _numbers_in(numbers)))
+        numbers, values = _numbered(self.column(name), DEFAULTS.get(name))
+        return list(map(values.to_pylist().__getitem__, _numbers_in(numbers.cast(pa.int64()))))
 
     def codes(self, names: Sequence[str]) -> Codes:
         key = tuple(names)
@@ -120,90 +127,89 @@ class Rows(Columns):
         return self._codes[key]
 
     def _codes_of(self, names: tuple[str, ...]) -> Codes:
-        import pyarrow.compute as pc
-
-        together, most = as_array(array("q", bytes(8 * len(self)))), 1
+        together, most = pa.repeat(pa.scalar(0, pa.int64()), len(self)), 1
         for name in names:
-            if name not in self.table.column_names:
+            if name not in self.held.names:
                 continue
-            numbers, values = _numbered(self._column(name), DEFAULTS.get(name))
+            numbers, values = _numbered(self.column(name), DEFAULTS.get(name))
             if len(values) < 2:
                 continue
             if most * len(values) > _MOST:
                 together, most = _renumbered(together)
-            # pa.scalar, which a plain number would become, imports pandas where that is installed: 0.2 s.
-            together = pc.add(pc.multiply(together, as_array(array("q", [len(values)]))[0]), numbers)
+            together = pc.add(pc.multiply(together, len(values)), numbers)
             most *= len(values)
-        of = _numbers_in(_renumbered(together)[0])
-        return Codes(of, _first(of))
+        numbers, _ = _renumbered(together)
+        return Codes(_numbers_in(numbers), _first(numbers))
 
-    def ordered(self, codes: Codes, name: str) -> Sequence[int]:
-        import pyarrow.compute as pc
+    def grouped(self, numbers: Sequence[int]) -> Sequence[int]:
+        return _numbers_in(pc.sort_indices(as_array(numbers)).cast(pa.int64()))
 
-        keys = {"code": as_array(codes.of)}
-        if name in self.table.column_names:
-            column = self._column(name)
-            keys["value"] = pc.fill_null(column.cast(pa.string()), "")
-        order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
-        return _numbers_in(order.cast(pa.int64()))
+    def several(self, names: Sequence[str]) -> Sequence[int]:
+        codes = self.codes(names)
+        if len(codes.first) == len(codes.of):
+            return ()
+        numbers = as_array(codes.of)
+        alone = pc.equal(as_array(codes.first).take(numbers), as_array(range(len(numbers))))
+        shared = numbers.filter(pc.invert(alone)).unique()
+        return _numbers_in(pc.indices_nonzero(pc.is_in(numbers, value_set=shared)).cast(pa.int64()))
 
-    def _column(self, name: str) -> pa.Array:
-        column = self.table.column(name)
-        if self._places is not None:
-            column = column.take(as_array(self._places))
-        return column.combine_chunks()
+    def laid_out(self, builds: Sequence[str]) -> Sequence[int]:
+        key = tuple(builds)
+        if key not in self._laid_out:
+            self._laid_out[key] = self._lay_out(key)
+        return self._laid_out[key]
+
+    def _lay_out(self, builds: Sequence[str]) -> Sequence[int]:
+        names, rows = self.codes(("build_name",)), self.codes(ROW)
+        column = {name: place for place, name in enumerate(builds)}
+        places = pa.array([column.get(str(self.field(place, "build_name"))) for place in names.first], pa.int64())
+        cells = pc.add(pc.multiply(as_array(rows.of), len(builds)), places.take(as_array(names.of)))
+        wanted = as_array(range(len(rows.first) * len(builds)))
+        return _numbers_in(pc.fill_null(pc.index_in(wanted, value_set=cells).cast(pa.int64()), -1))
+
+    def gathered(self, numbers: Sequence[int], places: Sequence[int]) -> Sequence[int]:
+        at = as_array(places)
+        found = as_array(numbers).take(pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at))
+        return _numbers_in(pc.fill_null(found, -1))
+
+    def paired(self, one: Sequence[int], other: Sequence[int], size: int) -> Sequence[int]:
+        return _numbers_in(pc.add(pc.multiply(as_array(one), size), as_array(other)))
+
+    def column(self, name: str) -> pa.Array:
+        """One column as it is held."""
+        column = self.held.column(name)
+        return column if self._places is None else column.take(as_array(self._places))
 
 
 def observations_of(table: pa.Table) -> list[Observation]:
-    """The rows as observations."""
-    names = _present(table)
-    absent = {name: value for name, value in DEFAULTS.items() if name not in names}
-    columns = [_with_defaults(table, name) for name in names]
-    return list(_made(names, absent, zip(*columns, strict=True)))
+    """The rows of a table as observations."""
+    return list(Rows(Held([table])))
 
 
-def _present(table: pa.Table) -> list[str]:
-    there = set(table.column_names)
-    return [name for name in STORED if name in there]
-
-
-def _made(names: list[str], absent: Mapping[str, object], rows: Iterable[tuple[object, ...]]) -> Iterator[Observation]:
+def _made(
+    names: Iterable[str], absent: Mapping[str, object], rows: Iterable[tuple[object, ...]]
+) -> Iterator[Observation]:
     for row in rows:
-        observation = object.__new__(Observation)
-        # A frozen dataclass sets each of its 80 fields through object.__setattr__: this is ten times as fast.
+        observation = object.__new__(Observation)  # as in values.observation_of
         if absent:
             observation.__dict__.update(absent)
         observation.__dict__.update(zip(names, row, strict=True))
         yield observation
 
 
-def _with_defaults(table: pa.Table, name: str) -> list[object]:
-    column = table.column(name)
-    default = DEFAULTS.get(name)
+def _listed(column: pa.Array, default: object) -> list[object]:
     if column.null_count == len(column):
         return [default] * len(column)
-    values = _values(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: list[object] = column.to_pylist()
     if default is not None and column.null_count:
         return [default if value is None else value for value in values]
     return values
 
 
-def _values(column: pa.ChunkedArray) -> list[object]:
-    """The values of a column; what stands once in its dictionary is one object."""
-    if not pa.types.is_dictionary(column.type):
-        found: list[object] = column.to_pylist()
-        return found
-    found = []
-    for chunk in column.chunks:
-        names = [*chunk.dictionary.to_pylist(), None]
-        found += [names[-1 if place is None else place] for place in chunk.indices.to_pylist()]
-    return found
-
-
 def _numbered(column: pa.Array, default: object) -> tuple[pa.Array, pa.Array]:
     """For each value its number, and the values by number; None has one too, unless a default stands for it."""
-    import pyarrow.compute as pc
-
     if default is not None and column.null_count:
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         column = pc.fill_null(plain, default)
@@ -213,13 +219,22 @@ def _numbered(column: pa.Array, default: object) -> tuple[pa.Array, pa.Array]:
     if numbers.null_count:
         numbers = pc.fill_null(numbers, len(values))
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    return numbers.cast(pa.int64()), values
+    return numbers, values
 
 
 def _renumbered(numbers: pa.Array) -> tuple[pa.Array, int]:
     """From 0, in the order in which they first occur; and how many there are."""
     encoded = numbers.dictionary_encode()
     return encoded.indices.cast(pa.int64()), len(encoded.dictionary)
+
+
+def _first(numbers: pa.Array) -> Sequence[int]:
+    """Where each number is first: where it is higher than all before it, since they are numbered in that order."""
+    if not len(numbers):
+        return ()
+    highest = pc.cumulative_max(numbers)
+    rises = pc.indices_nonzero(pc.greater(highest.slice(1), highest.slice(0, len(numbers) - 1))).cast(pa.int64())
+    return _numbers_in(pa.concat_arrays([pa.array([0], pa.int64()), pc.add(rises, 1)]))
 
 
 def _numbers_in(numbers: pa.Array) -> memoryview:
@@ -235,11 +250,3 @@ def as_array(numbers: Sequence[int]) -> pa.Array:
     if not isinstance(numbers, (memoryview, array)):
         return pa.array(numbers, pa.int64())
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-
-
-def _first(codes: Sequence[int]) -> Sequence[int]:
-    found: list[int] = []
-    for place, code in enumerate(codes):
-        if code == len(found):
-            found.append(place)
-    return found

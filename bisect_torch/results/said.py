@@ -25,10 +25,15 @@ def read_said(path: Path) -> dict[str, dict[str, Any]]:
         content = path.read_bytes()
     except FileNotFoundError:
         if not path.parent.is_dir():
-            raise UsageError(f"--state {path}: the folder does not exist") from None
+            raise UsageError(
+                f"--state {path}: the folder does not exist", hint="make it, or name another file"
+            ) from None
         return {}
     except OSError as problem:
-        raise UsageError(f"--state {path}: cannot be read: {problem}") from None
+        raise UsageError(
+            f"--state {path}: cannot be read: {problem}",
+            hint="name the file that an earlier --state wrote, or one that is not there yet",
+        ) from None
     hint = "name another file; without one everything is said anew"
     try:
         document = own_digest.from_json(content, also_without=True)
@@ -59,7 +64,9 @@ def write_said(path: Path, rows: Iterable[Rechecked], said: dict[str, dict[str, 
     try:
         own_digest.write_json(path, {"recheck_state": FORMAT, "rows": known})
     except OSError as problem:
-        raise InfrastructureError(f"--state {path}: cannot be written: {problem.strerror}") from problem
+        raise InfrastructureError(
+            f"--state {path}: cannot be written: {problem.strerror}", hint="name another file with --state"
+        ) from problem
 
 
 def _key(row: Rechecked) -> str:

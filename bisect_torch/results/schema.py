@@ -146,6 +146,9 @@ COLUMNS: tuple[Column, ...] = tuple(
 STORED: tuple[str, ...] = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
 
 _FIELDS = tuple(dataclasses.fields(Observation))
+FIELDS: tuple[str, ...] = tuple(field.name for field in _FIELDS)
+"""The order in which a journal of this version holds the values of an observation. It is part of the version."""
+
 REQUIRED = frozenset(field.name for field in _FIELDS if field.default is dataclasses.MISSING)
 DEFAULTS: Mapping[str, object] = {f.name: f.default for f in _FIELDS if f.default is not dataclasses.MISSING}
 

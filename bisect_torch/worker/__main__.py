@@ -10,6 +10,9 @@ from typing import NoReturn
 def main() -> NoReturn:
     # An isolated interpreter has no folder of the tool on its path; the staged copy comes before an installed one.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from bisect_torch.worker import bytecode
+
+    bytecode.keep_to_the_environment()
     role, descriptor, *rest = sys.argv[1:]
     if role == "cell":
         from bisect_torch.worker import cell

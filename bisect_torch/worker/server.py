@@ -81,6 +81,7 @@ class Worker:
         """Kill whatever is left, remove the folder and end."""
         shared_memory.release(os.getpid(), limit_s=0.5)
         system.sweep()
+        shared_memory.remove_files()
         launch.remove_folder(self._base)
         os._exit(status)
 
@@ -150,6 +151,7 @@ class Worker:
             body = lambda ends: _become_command(request, ends)  # noqa: E731
         else:
             body = _become_interpreter
+        shared_memory.begin_cell()
         child = launch.launch(
             body,
             base=self._base,
@@ -231,6 +233,7 @@ class Worker:
     ) -> Tuple[Ending, Optional[int]]:
         nonce = os.urandom(16)
         close = [each for each in self._private() if each >= 0]
+        shared_memory.begin_cell()
         child = launch.launch(_become_interpreter, base=self._base, cwd=request["cwd"], close=close, new_cwd=False)
         try:
             _hand_over(child.channel, request, nonce)
@@ -323,7 +326,7 @@ def _limits(request: Dict[str, Any]) -> Limits:
 def _become_interpreter(ends: CellEnds) -> None:
     """Start the interpreter again for one cell."""
     main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-    words = [sys.executable, "-I", "-X", "faulthandler", "-u", main, "cell"]
+    words = [sys.executable, "-I", "-B", "-X", "faulthandler", "-u", main, "cell"]
     words += [str(ends.channel), str(ends.lifeline), ends.folder]
     variables = dict(os.environ, **launch.cell_variables(ends.folder))
     preload.compile_in_this_process(variables)

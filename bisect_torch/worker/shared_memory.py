@@ -2,8 +2,8 @@
 
 Segments with a name are removed by whoever keeps their list, once everybody whom it serves has gone: Python's resource
 tracker, and torch's manager of tensors that are shared by name. So these are not killed with the cell but given the
-time to do it. System V segments have the number of their maker. A file that code under test makes in ``/dev/shm`` by
-other means has nothing that tells whose it is, and stays, as one in any other folder does.
+time to do it. System V segments have the number of their maker (semaphores and queues have not, and stay). For a file
+that code under test makes in ``/dev/shm`` by other means see :mod:`bisect_torch.worker.shared_files`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import ctypes
 import os
 import signal
 import time
-from typing import Collection, Dict, FrozenSet
+from typing import Collection, Dict, FrozenSet, Set
 
-from bisect_torch.worker import system
+from bisect_torch.worker import shared_files, system
 
 _PAUSE_S = 0.005
 _IPC_RMID = 0
@@ -23,12 +23,32 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 _before: FrozenSet[int] = frozenset()
+_files_before: FrozenSet[int] = frozenset()
+_held: Set[int] = set()
 
 
 def begin() -> None:
     """Note what is there before the first cell: numbers of processes are given again, and that is not a cell's."""
     global _before
     _before = frozenset(_segments())
+
+
+def begin_cell() -> None:
+    """Note which files are there before a cell."""
+    global _files_before
+    _files_before = frozenset(shared_files.there())
+    _held.clear()
+
+
+def killing(process: int) -> None:
+    """Note what a process holds that is about to be killed."""
+    _held.update(shared_files.held_by(process))
+
+
+def remove_files() -> None:
+    """Remove what those that were killed had made, once they are gone: while they live, they may be somebody else."""
+    shared_files.remove(_held, _files_before)
+    _held.clear()
 
 
 def release(cell: int, limit_s: float = 15.0) -> None:
@@ -46,6 +66,7 @@ def release(cell: int, limit_s: float = 15.0) -> None:
         makers.update(below)
         keepers = [process for process in below if _keeps_a_list(process)]
         for process in set(below).difference(keepers):
+            killing(process)
             system.kill(process, signal.SIGKILL)
         if not keepers or time.monotonic() > deadline:
             break

@@ -301,6 +301,7 @@ class Watch:
         if self._ending.timed_out:
             self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
             self._ending.stack = self._stacks()
+        shared_memory.killing(self._child.pid)
         system.kill(self._child.pid, signal.SIGKILL)
         _, self._ending.status = os.waitpid(self._child.pid, 0)
 
@@ -338,6 +339,7 @@ class Watch:
         system.kill_group(self._child.pid)
         # With all writers gone there is an end to what they have written, however long it takes to read it.
         ended = system.sweep() and system.LINUX
+        shared_memory.remove_files()
         deadline = float("inf") if ended else time.monotonic() + _DRAIN_LIMIT_S
         for descriptor, stream in self._streams.items():
             while time.monotonic() < deadline and select.select([descriptor], [], [], 0)[0]:

@@ -110,19 +110,27 @@ def test_a_wrapped_compile_error_has_the_type_and_message_of_its_root() -> None:
     ("fields", "signature"),
     [
         ({"exit_code": 3, "error_type": "SystemExit"}, "error:exit 3"),
-        ({"exit_code": 3}, "error:exit 3"),
-        ({"exit_code": 125}, "skip"),
         ({"exit_code": 125, "error_type": "SystemExit"}, "skip"),
-        ({"exit_code": 126}, "broken"),
-        ({"exit_code": 127}, "broken"),
         ({"exit_code": 127, "error_type": "SystemExit"}, "error:exit 127"),
         ({"exit_code": 0}, "crash:exit 0"),
+        ({"exit_code": 7}, "crash:exit 7"),
+        ({"exit_code": 7, "phase": "load"}, "crash:exit 7"),
+        ({"exit_code": 7, "mismatch": "output matches x"}, "crash:exit 7"),
+        ({"exit_code": 125}, "crash:exit 125"),
+        ({"exit_code": 127}, "crash:exit 127"),
+        ({"exit_code": 0, "case_file": "."}, "crash:exit 0"),
+        ({"exit_code": 3, "case_file": "."}, "error:exit 3"),
+        ({"exit_code": 3, "case_file": ".", "mismatch": "output matches x"}, "wrong"),
+        ({"exit_code": 125, "case_file": "."}, "skip"),
+        ({"exit_code": 126, "case_file": "."}, "broken"),
+        ({"exit_code": 127, "case_file": "."}, "broken"),
         ({"exit_code": 0, "error_type": "SystemExit"}, "ok"),
         ({"error_type": "SystemExit"}, "error:exit 1"),
         ({"exit_code": 7, "phase": "exit"}, "crash:exit 7"),
     ],
 )
 def test_exit_statuses(fields: dict[str, object], signature: str) -> None:
+    """Without a SystemExit nothing but a command may end with a status: a case that does has left abnormally."""
     assert judge(observe("ok", outcome="exited", **fields)).signature == signature
 
 
@@ -210,7 +218,11 @@ def test_a_case_that_failed_on_its_own_check_is_undecidable_where_the_check_woul
 
 @pytest.mark.parametrize(
     "ending",
-    [{}, {"outcome": "exited", "exit_code": 1}, {"outcome": "raised", "error_type": "ValueError"}],
+    [
+        {},
+        {"outcome": "exited", "exit_code": 1, "error_type": "SystemExit"},
+        {"outcome": "raised", "error_type": "ValueError"},
+    ],
 )
 def test_output_that_is_declared_bad_is_wrong_however_the_program_ended(ending: dict[str, object]) -> None:
     judgement = judge(observe("ok", mismatch="output matches loss=nan", **ending))

@@ -13,15 +13,18 @@ from bisect_torch import analysis
 from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.judge import FACTS_TO_JUDGE, Tolerances, judge
 from bisect_torch.model import Observation, Outcome, Series
-from bisect_torch.results.parquet import in_columns
 from bisect_torch.results.recorded import Recorded, identity
 from bisect_torch.results.rows import Rows
+from bisect_torch.results.values import in_columns
+from tests.report.histories import RELEASES
+from tests.support.many_results import many_results
 
 PATIENT = settings(deadline=None, max_examples=30)  # the first use of Arrow loads much
 MANY = settings(deadline=None, max_examples=60)
 BUILDS = ("2.4.1", "2.5.0", "2.6.0", "2.7.0")
 _BINS = "[[0, 10, 1e-3], [1, 2, 1.0]]"
 _VALUES: dict[str, list[object]] = {
+    "case_file": ["c.py", "."],
     "outcome": [*(each.value for each in Outcome), *["returned", "raised"] * 5],
     "phase": [None, "run", "exit"],
     "reason": [None, "", "no such device"],
@@ -75,7 +78,7 @@ def observations(*fixed: tuple[str, object]) -> st.SearchStrategy[Observation]:
     }
 
     def made(values: dict[str, object]) -> Observation:
-        return Observation(build="2.4.1", build_kind="release", case_file="c.py", case="case", **values)  # type: ignore[arg-type]
+        return Observation(build="2.4.1", build_kind="release", case="case", **values)  # type: ignore[arg-type]
 
     return st.fixed_dictionaries(named).map(made)
 
@@ -88,7 +91,7 @@ TOLERANCES = st.sampled_from([None, Tolerances(rtol=1e-2), Tolerances(atol=10.0)
 
 
 def rows(these: list[Observation]) -> Rows:
-    return Recorded(in_columns(these), in_columns).rows() if these else Recorded(None, in_columns).rows()
+    return Recorded(in_columns(these) if these else None).rows()
 
 
 def once(these: list[Observation]) -> list[Observation]:
@@ -155,8 +158,14 @@ def test_series_of_columns_are_those_of_the_observations(these: list[Observation
 @given(SEVERAL, TOLERANCES)
 def test_cells_of_columns_are_those_of_the_observations(these: list[Observation], how: Tolerances | None) -> None:
     quick, plain = (analysis.series.collect(each, how) for each in (rows(these), once(these)))
-    assert same({row: dict(cells) for row, cells in quick.items()}, plain)
-    assert same(list(analysis.counted(rows(these))), list(analysis.counted(once(these))))
+    assert list(quick) == list(plain)
+    assert all(same(sorted(quick[row].items(), key=_first), sorted(plain[row].items(), key=_first)) for row in plain)
+    counted = [sorted(map(repr, analysis.counted(each))) for each in (rows(these), once(these))]
+    assert counted[0] == counted[1]
+
+
+def _first(pair: tuple[str, object]) -> str:
+    return pair[0]
 
 
 @PATIENT
@@ -188,3 +197,23 @@ def test_a_choice_of_rows_is_like_a_file_of_them(these: list[Observation], data:
     assert same(analysis.build_series(chosen, BUILDS), analysis.build_series(plain, BUILDS))
     for field in dataclasses.fields(Observation):
         assert same(list(chosen.values(field.name)), [getattr(each, field.name) for each in plain])
+
+
+def test_rows_that_went_alike_share_their_answers_and_what_was_measured_stays_their_own() -> None:
+    made = list(many_results(6_000))
+    quick, plain = (analysis.build_series(each, RELEASES) for each in (rows(made), made))
+    different = analysis.alike(quick)
+    assert sum(number for _, number in different) == len(quick) == 400
+    assert len(different) < 60
+    assert len(analysis.alike(plain)) == len(plain)
+    assert quick == plain
+    assert [list(each.points[3:5]) for each in quick] == [list(each.points[3:5]) for each in plain]
+    assert [analysis.transitions(each) for each in quick] == [analysis.transitions(each) for each in plain]
+    folded = [[[each.instance for each in group] for group in analysis.fold(series)] for series in (quick, plain)]
+    assert folded[0] == folded[1]
+    for each in quick:
+        for answer, point in zip(each.answers, each.points, strict=True):
+            assert answer is not None
+            assert point is not None
+            bare = dataclasses.replace(point, elapsed_s=None, rel_error=None, digests=())
+            assert dataclasses.replace(answer, elapsed_s=None, rel_error=None, digests=()) == bare

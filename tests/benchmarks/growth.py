@@ -1,10 +1,13 @@
 """What a results file costs as it grows: from 1,000 to 1,000,000 cells, step by step, in CPU seconds and memory.
 
     python -m tests.benchmarks.growth --cells 1000 10000 100000 1000000
+    python -m tests.benchmarks.growth --cells 1000 10000 100000 --formats
 
-Each size runs in a process of its own. Seconds are CPU time (user and system) of this process, since wall time on a
-shared machine tells of its neighbours; memory is the largest resident set so far. Observations are made in
-blocks, and making them is not counted. Exit status 1 when the largest size is beyond a limit.
+Each size runs in a process of its own, its limits in another. Seconds are CPU time (user and system) of this process,
+since wall time on a shared machine tells of its neighbours; memory is the largest resident set so far. Observations are
+made in blocks, and making them is not counted. The limits are what the same facts cost with nothing of ours: each cell
+through ``json.dumps`` and one ``os.write``, the same columns through ``pyarrow.parquet`` and nothing else. Prints
+tables for the README. Exit status 1 when the largest size is beyond ``--limit`` or ``--memory``.
 """
 
 from __future__ import annotations
@@ -19,49 +22,115 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bisect_torch.model import Observation
+    from bisect_torch.report.findings import Findings
     from bisect_torch.results import ResultsFile
 
 _BLOCK = 10_000
+_TOTAL = ("append", "compact", "load", "judge again", "transitions", "summary", "markdown")
+"""What counts as the whole way of a cell: a journal that a killed run left is read besides, and other formats."""
+
+_MEANING = {
+    "append": "each cell by itself into the journal, as it ends",
+    "compact": "the journal into Parquet, at the end of the run",
+    "recover": "the journal of a killed run read and made into Parquet",
+    "load": "the results file opened",
+    "judge again": "every cell under other tolerances, all series and transitions",
+    "transitions": "which ends of transitions still lack repeats",
+    "summary": "what a terminal shows",
+    "markdown": "the report for GitHub",
+    "json.dumps + os.write": "limit of append",
+    "pyarrow write": "limit of compact: the same columns, the same encoding",
+    "pyarrow read": "limit of load and judge again: every column decoded",
+}
+_LIMITS = {"append": "json.dumps + os.write", "compact": "pyarrow write"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--formats", action="store_true", help="also CSV, JSON, JUnit, HTML, merge and compare")
     parser.add_argument("--folder", type=Path, help="where the files are written meanwhile")
     parser.add_argument("--limit", type=float, default=10.0, help="CPU seconds of all steps at the largest size")
     parser.add_argument("--memory", type=float, default=1024.0, help="MiB at the largest size")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--floor", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
-        print(json.dumps(_measure(options.one, options.folder)))
+        work = _floor if options.floor else functools.partial(_measure, formats=options.formats)
+        print(json.dumps(work(options.one, options.folder)))
         return 0
-    found = {}
-    for cells in sorted(options.cells):
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            words = [sys.executable, "-m", "tests.benchmarks.growth", "--one", str(cells), "--folder", folder]
-            found[cells] = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
-        _show(cells, found[cells], found.get(cells // 10))
+    found = {cells: _both(cells, options) for cells in sorted(options.cells)}
+    print(_table(found))
     largest = found[max(found)]
-    total, memory = sum(largest["cpu"].values()), max(largest["memory"].values())
+    total, memory = sum(largest["cpu"][step] for step in _TOTAL), largest["memory"]["markdown"]
     within = total <= options.limit and memory <= options.memory
-    print(f"largest: {total:.1f} s CPU, {memory:.0f} MiB: {'within' if within else 'BEYOND'} the limits")
+    print(f"\nlargest: {total:.1f} s CPU, {memory:.0f} MiB: {'within' if within else 'BEYOND'} the limits")
     return int(not within)
 
 
-def _show(cells: int, found: dict[str, Any], smaller: dict[str, Any] | None) -> None:
-    print(f"{cells:>9,} cells, {found['rows']:,} rows, {found['bytes'] / found['rows']:.0f} bytes a row in Parquet")
-    for step, seconds in found["cpu"].items():
-        grew = f"  ×{seconds / smaller['cpu'][step]:5.1f} for ×10" if smaller and smaller["cpu"][step] > 0.005 else ""
-        per = seconds / found["rows"] * 1e6
-        wall, memory = found["wall"][step], found["memory"][step]
-        print(f"  {step:<10} {seconds:8.2f} s CPU {wall:8.2f} s wall {per:8.1f} µs a row {memory:7.0f} MiB{grew}")
-    print(f"  {'all':<10} {sum(found['cpu'].values()):8.2f} s CPU", flush=True)
+def _both(cells: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Ours and the limits, which leave no memory behind for each other."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        words = [sys.executable, "-m", "tests.benchmarks.growth", "--one", str(cells), "--folder", folder]
+        words += ["--formats"] if options.formats else []
+        ours, floor = (
+            json.loads(subprocess.run([*words, *more], check=True, stdout=subprocess.PIPE).stdout)
+            for more in ([], ["--floor"])
+        )
+    for of in ("cpu", "wall", "memory"):
+        ours[of] |= floor[of]
+    return dict(ours)
+
+
+def _table(found: Mapping[int, Mapping[str, Any]]) -> str:
+    """CPU seconds of each step and size; what a row costs at the largest, against the smallest where it can be told."""
+    sizes = list(found)
+    most = found[sizes[-1]]
+    heads = ["step", *(f"{size:,}" for size in sizes), "µs a row", "for ×10", "× its limit", "peak MiB"]
+    lines = [heads, ["---", *["--:"] * (len(heads) - 1)]]
+    for step in most["cpu"]:
+        limit = _LIMITS.get(step)
+        lines.append(
+            [
+                step,
+                *(f"{each['cpu'][step]:.2f} s" for each in found.values()),
+                f"{most['cpu'][step] / most['rows'] * 1e6:.2f}",
+                _growth([(each["rows"], each["cpu"][step]) for each in found.values()]),
+                f"{most['cpu'][step] / most['cpu'][limit]:.1f}" if limit else "",
+                f"{most['memory'][step]:.0f}",
+            ]
+        )
+    totals = [sum(each["cpu"][step] for step in _TOTAL) for each in found.values()]
+    growth = _growth([(each["rows"], total) for each, total in zip(found.values(), totals, strict=True)])
+    per_row = f"{totals[-1] / most['rows'] * 1e6:.2f}"
+    peak = f"{most['memory'][_TOTAL[-1]]:.0f}"
+    lines.append(["**whole way**", *(f"**{total:.2f} s**" for total in totals), per_row, growth, "", peak])
+    sized = [f"{each['bytes'] / each['rows']:.0f} B" for each in found.values()]
+    lines.append(["Parquet, a row", *sized, "", "", "", ""])
+    sized = [f"{each['journal'] / each['rows']:.0f} B" for each in found.values()]
+    lines.append(["journal, a row", *sized, "", "", "", ""])
+    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    told = "; ".join(f"{step}: {words}" for step, words in _MEANING.items() if step in most["cpu"])
+    return f"{text}\n\n{told}. CPU seconds; wall {sum(most['wall'][step] for step in _TOTAL):.1f} s at {sizes[-1]:,}."
+
+
+_NOISE_S = 0.05
+
+
+def _growth(points: Sequence[tuple[int, float]]) -> str:
+    """How many times longer ten times as many rows take, over the sizes that took long enough to be told from noise."""
+    told = [(rows, seconds) for rows, seconds in points if seconds >= _NOISE_S]
+    if len(told) < 2:
+        return ""
+    (few, quick), (many, slow) = told[0], told[-1]
+    decades = (len(str(many)) - len(str(few))) or 1
+    return f"×{(slow / quick / (many / few)) ** (1 / decades) * 10:.1f}"
 
 
 class _Clock:
@@ -78,8 +147,11 @@ class _Clock:
         self.memory[step] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return result
 
+    def told(self) -> dict[str, Any]:
+        return {"cpu": self.cpu, "wall": self.wall, "memory": self.memory}
 
-def _measure(cells: int, folder: Path) -> dict[str, Any]:
+
+def _measure(cells: int, folder: Path, *, formats: bool) -> dict[str, Any]:
     from bisect_torch import analysis
     from bisect_torch.analysis import Tolerances
     from bisect_torch.cli.judge import judged_again
@@ -97,7 +169,11 @@ def _measure(cells: int, folder: Path) -> dict[str, Any]:
     while block := list(itertools.islice(made, _BLOCK)):
         rows += len(block)
         clock("append", functools.partial(_append, results, block))
-    clock("finish", results.finish)
+    journal = path.with_name(path.name + ".journal")
+    size = journal.stat().st_size
+    killed = folder / "killed.parquet"
+    os.link(journal, killed.with_name(killed.name + ".journal"))
+    clock("compact", results.finish)
     results.close()
     del results, block
 
@@ -107,18 +183,69 @@ def _measure(cells: int, folder: Path) -> dict[str, Any]:
         return opened
 
     again = clock("load", load)
-    findings = clock("judge", lambda: judged_again(again, Tolerances(rtol=1e-3)))
+    findings = clock("judge again", lambda: judged_again(again, Tolerances(rtol=1e-3)))
     builds = builds_for(cells)
-    clock("pin", lambda: analysis.wanted_repeats(again.observations(), builds))
+    clock("transitions", lambda: analysis.wanted_repeats(again.observations(), builds))
     clock("summary", lambda: summary(findings, 120))
     clock("markdown", lambda: markdown(findings))
-    size = os.stat(path).st_size
-    return {"rows": rows, "bytes": size, "cpu": clock.cpu, "wall": clock.wall, "memory": clock.memory}
+    clock("recover", lambda: ResultsFile.open(killed, must_exist=True).finish())
+    if formats:
+        _other_formats(clock, findings, again, path, killed)
+    return {"rows": rows, "bytes": path.stat().st_size, "journal": size, **clock.told()}
 
 
 def _append(results: ResultsFile, block: list[Observation]) -> None:
     for each in block:
         results.append(each)
+
+
+def _other_formats(clock: _Clock, findings: Findings, results: ResultsFile, path: Path, other: Path) -> None:
+    from bisect_torch.cli.main import main as command
+    from bisect_torch.report.csv_table import csv_table
+    from bisect_torch.report.html import html
+    from bisect_torch.report.junit import junit
+
+    clock("csv", lambda: csv_table(findings))
+    clock("junit", lambda: junit(findings))
+    clock("html", lambda: html(findings))
+    with open(os.devnull, "w") as nowhere:
+        shown, sys.stdout = sys.stdout, nowhere
+        try:
+            clock("merge", lambda: command(["merge", str(path), str(other), "-o", str(path.with_name("merged"))]))
+            clock("compare", lambda: command(["compare", str(path), str(other)]))
+        finally:
+            sys.stdout = shown
+
+
+def _floor(cells: int, folder: Path) -> dict[str, Any]:
+    """The same facts, with nothing of ours."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from bisect_torch.results.parquet import ENCODING, complete
+    from bisect_torch.results.recorded import Recorded
+    from tests.support.many_results import many_results
+
+    clock = _Clock()
+    recorded = Recorded()
+    fd = os.open(folder / "lines", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    made = many_results(cells)
+    while block := list(itertools.islice(made, _BLOCK)):
+        facts = [{name: value for name, value in vars(each).items() if value is not None} for each in block]
+        clock("json.dumps + os.write", functools.partial(_write_each, fd, facts))
+        for each in block:
+            recorded.add(each)
+    os.close(fd)
+    table = pa.concat_tables(map(complete, recorded.blocks()))
+    path = folder / "bare.parquet"
+    clock("pyarrow write", lambda: pq.write_table(table, path, row_group_size=2**18, **ENCODING))
+    clock("pyarrow read", lambda: pq.read_table(path))
+    return clock.told()
+
+
+def _write_each(fd: int, facts: list[dict[str, object]]) -> None:
+    for each in facts:
+        os.write(fd, json.dumps(each).encode() + b"\n")
 
 
 if __name__ == "__main__":

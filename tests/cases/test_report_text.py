@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bisect_torch.cases import discover
-from bisect_torch.cases.report_advice import advice, options, reported_version
+from bisect_torch.cases.report_advice import advice, first_two, options, reported_version
 from bisect_torch.cases.report_blocks import Block, blocks
 from bisect_torch.cases.report_choice import choose
 from bisect_torch.cases.report_code import _longest_beginning, code_of, undefined
 from bisect_torch.cases.report_script import case_file, case_name, needed, packages, script
 from bisect_torch.cli.main import main
+from bisect_torch.cli.run_findings import known_releases
 from bisect_torch.errors import UsageError
 
 REPRO = "import torch\nx = torch.ones(2)\nassert x.sum() == 2\n"
@@ -282,6 +283,23 @@ def test_star_imports_hide_no_names_and_code_that_fits_no_function_is_refused() 
         case_file(code, "repro")
 
 
+RELEASES = ("2.4.1", "2.6.0", "2.9.1", "2.14.0")
+
+
+@pytest.mark.parametrize(
+    ("said", "two"),
+    [
+        ("PyTorch version: 2.9.1+cu128 ... torch==2.6.0 works", ("2.6.0", "2.9.1")),
+        ("PyTorch version: 2.6.0", ("2.6.0", "2.14.0")),
+        ("torch 2.14.0", ("2.4.1", "2.14.0")),
+        ("torch 1.13.1 is fine, torch 2.9.1 is not", ("2.9.1", "2.14.0")),
+        ("it fails", ("2.4.1", "2.14.0")),
+    ],
+)
+def test_two_releases_are_proposed_first(said: str, two: tuple[str, str]) -> None:
+    assert first_two(said, RELEASES) == two
+
+
 def run_new(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[int, str, str]:
     code = main(["new", *words])
     captured = capsys.readouterr()
@@ -298,6 +316,9 @@ def test_the_command_writes_a_file_and_never_over_one(tmp_path: Path, capsys: py
     assert first[0] == 0
     assert "the first of 2 blocks that imports torch" in first[1]
     assert "not taken: the code at line 7" in first[1]
+    known = known_releases()
+    assert f"\nnext: bisect-torch run {made} --versions {known[0]},{known[-1]}\n" in first[1]
+    assert first[1].endswith(f"differ: bisect-torch run {made} --from {known[0]} --to {known[-1]}\n")
     assert made.read_text().endswith(REPRO)
     assert again[0] == 2
     assert "is not overwritten" in again[2]

@@ -166,7 +166,10 @@ def test_hybrids_have_no_place_in_the_matrix_and_can_be_removed_by_name(ran: Too
 
     assert [build["name"] for build in judged["builds"]] == ["2.1.0", "2.2.0"]
     assert all(list(series["cells"]) == ["2.1.0", "2.2.0"] for series in judged["series"])
-    assert "2.2.0+numpy==2.1.1,setuptools==74.1.2" in listed
+    lines = listed.splitlines()
+    at = lines.index("2.2.0+numpy==2.1.1,setuptools==74.1.2")  # longer than its column: a line of its own
+    assert {line.index(" Python 3") for line in lines if " Python 3" in line} == {24 + 1 + 28}
+    assert lines[at + 1].split()[:2] == ["2.2.0", "Python"]
     assert "has 2 environments" not in path.stderr
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bisect_torch.cli.main import main
+from bisect_torch.results import ResultsFile
 from tests.engine.conftest import MakeTool
 from tests.engine.test_scenarios import (
     ABSENT,
@@ -330,6 +331,47 @@ def test_an_interrupted_search_keeps_what_it_has_and_goes_on_from_there(make_too
 
     assert pairs(answer) == [("2.4.0", "2.5.0")]
     assert set(before[:2]) <= set(answer.data["search"]["known"])
+
+
+HANGS_ON = """
+import os, time, torch
+here = {here!r}
+if torch.__version__ in {builds!r}:
+    open(here, "w").close()
+    time.sleep(300)
+assert torch.answer() == 42
+"""
+
+
+@pytest.mark.parametrize(
+    ("hanging", "judged"),
+    [(["2.1.0", "2.3.0"], []), (["2.3.0"], ["2.1.0"]), (["2.2.0"], ["2.1.0", "2.3.0"])],
+    ids=["in both ends", "in the second end", "in the middle"],
+)
+def test_after_ctrl_c_what_had_no_answer_is_not_said_to_be_judged(
+    make_tool: MakeTool, hanging: list[str], judged: list[str]
+) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG, "2.3.0": WRONG})
+    here = tool.folder / "here"
+    tool.write("repro.py", HANGS_ON.format(here=str(here), builds=hanging))
+    words = tool.run_words("repro.py", "--good", "2.1.0", "--bad", "2.3.0", "--jobs", "1")
+    words[words.index("run")] = "bisect"
+    process = subprocess.Popen(
+        words, cwd=tool.folder, env=tool.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not here.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    time.sleep(0.2)
+
+    process.send_signal(signal.SIGINT)
+
+    out, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"judged {len(judged)} of 3 builds; made " in out
+    assert "Traceback" not in said
+    results = ResultsFile.open(tool.folder / "results.parquet")
+    assert [each.build for each in results.observations()] == judged
 
 
 # Right or wrong by chance in each process: 3 of 8 values.

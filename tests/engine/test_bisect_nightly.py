@@ -157,11 +157,22 @@ def test_the_start_of_a_search_does_not_grow_with_its_range(nightly: Nightly) ->
     assert "on disk 480 MB" in answer.stdout
 
 
-def test_an_index_that_is_down_ends_it_with_nothing_lost(nightly: Nightly) -> None:
-    kept = nightly.tool.write("results.parquet", "")
-    kept.unlink()
+def test_without_the_index_of_nightlies_the_releases_are_searched_and_that_is_said(nightly: Nightly) -> None:
     nightly.index.fault("/nightly/*", Fault(status=503))
     answer = nightly.bisect("case.py", "--good", "2.14.0", "--bad", "2.16.0", "--nightly")
+    assert answer.code == 1, answer.stderr
+    assert "boundary: 2.15.0 | 2.16.0, tight" in answer.stdout
+    said = "nightly builds between are not searched: the package index"
+    assert said in " ".join(answer.stdout.split())
+    assert said in answer.stderr, "not before the search begins"
+    assert "they leave their index" not in answer.stdout, "nobody knows whether any is left"
+
+
+def test_an_index_that_is_down_ends_it_with_nothing_lost(nightly: Nightly) -> None:
+    """Where it was to tell what an end is."""
+    kept = nightly.tool.folder / "results.parquet"
+    nightly.index.fault("/nightly/*", Fault(status=503))
+    answer = nightly.bisect("case.py", "--good", "2.14.0", "--bad", "nightly")
     assert answer.code == 3
     assert "/nightly/cpu answers status 503 for torch" in answer.stderr
     assert answer.stdout == ""

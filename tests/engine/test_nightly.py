@@ -144,12 +144,34 @@ def test_company_of_the_stable_index_is_never_fallen_back_to(nightly: Nightly) -
     assert "no torchao on nightly/cpu fits" in answer.data["unjudged"][0]["reason"]
 
 
+def test_a_nightly_that_cannot_be_known_is_named_and_the_release_goes_on(nightly: Nightly) -> None:
+    """Not with 0: a build that was asked for was not judged. With the index back, only that one runs."""
+    nightly.index.fault("/nightly/*", Fault(status=503))
+
+    answer = nightly.run("--versions", "2.15.0,nightly", "--json")
+
+    assert (answer.code, answer.verdicts("case")) == (3, ["ok"])
+    (unjudged,) = answer.data["unjudged"]
+    assert (unjudged["builds"], unjudged["cells"], unjudged["verdict"]) == (["nightly"], 0, "infra")
+    assert unjudged["reason"].endswith("/nightly/cpu answers status 503 for torch")
+    assert answer.stderr.splitlines()[0].startswith("note: nightly is not known, and left out: ")
+    nightly.index.clear_faults()
+    whole = nightly.run("--versions", "2.15.0,nightly", "--json")
+    assert (whole.code, whole.verdicts("case")) == (1, ["ok", "wrong"])
+    assert len(nightly.index.requested("/files/torch-2.15.0*.whl")) == 1
+
+    offline = nightly.run("--versions", "2.15.0,nightly", "--offline")
+
+    assert offline.code == 3
+    assert "nightly is not known, and was not run: offline: the index nightly/cpu is not asked" in offline.stdout
+
+
 def test_an_index_that_is_down_or_a_wrong_word_ends_the_run_before_it_begins(nightly: Nightly, tmp_path: Path) -> None:
     nightly.run("--versions", "2.15.0")
     kept = (tmp_path / "results.parquet").read_bytes()
     nightly.index.fault("/nightly/*", Fault(status=503))
     for words, code, said in (
-        (("--versions", "2.15.0,nightly"), 3, "/nightly/cpu answers status 503 for torch"),
+        (("--nightly", "latest"), 3, "/nightly/cpu answers status 503 for torch"),
         (("--nightly", "yesterday"), 2, "'yesterday' does not name a nightly build"),
         (("--nightly", "test", "--source", str(tmp_path)), 2, "no git checkout there"),
     ):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,30 @@ def test_dependencies_of_the_file_are_used_by_hash_and_named(theirs: Tool) -> No
 def said(answer: Answer) -> str:
     """Its text, whatever the width at which lines were broken."""
     return " ".join(answer.stdout.split())
+
+
+def test_a_report_of_a_case_shows_a_script_that_does_the_same_and_of_a_command_its_file(
+    theirs: Tool, tmp_path: Path
+) -> None:
+    only_torch = "import torch\nfrom bisect_torch import case\n@case(right=[41, 42])\ndef answers(right):\n"
+    theirs.write("single.py", only_torch + "    assert torch.answer() == right\n")
+    theirs.write("named.py", "import torch\nassert torch.answer() == 42\n")
+    assert theirs.run("single.py", "--versions", "2.4.1,2.5.0").code == 1
+    report = theirs.call(theirs.words("report", "results.parquet", "answers[right=42]"))
+    assert "**Code** (`answers.py`): what `answers[right=42]` of `single.py` does." in report.stdout, report.stderr
+
+    code = report.stdout.partition("**Code**")[2].partition("```python\n")[2].partition("```")[0]
+    for version, works in (("2.4.1", True), ("2.5.0", False)):
+        (tmp_path / version).mkdir()
+        stub = f"{BODIES[version]}\ndef manual_seed(seed): pass\n"
+        (tmp_path / version / "torch.py").write_text(stub)
+        (tmp_path / version / "answers.py").write_text(code)
+        ended = subprocess.run([sys.executable, "answers.py"], cwd=tmp_path / version, capture_output=True, text=True)
+        assert (ended.returncode == 0, "AssertionError" in ended.stderr) == (works, not works), ended.stderr
+
+    assert theirs.run("-o", "command.parquet", "--", "python", "named.py").code == 1
+    shown = theirs.call(theirs.words("report", "command.parquet"))
+    assert "which the command names).\n\n```python\nimport torch\nassert torch.answer() == 42\n```" in shown.stdout
 
 
 def test_a_command_runs_only_with_yes_and_beside_its_files(theirs: Tool) -> None:

@@ -23,6 +23,8 @@ EXPECTED = {
     "aborts": "crash:SIGABRT",
     "divides_by_zero": "crash:SIGFPE",
     "leaves_without_a_result": "crash:exit 0",
+    "leaves_with_a_status[status=7]": "crash:exit 7",
+    "leaves_with_a_status[status=125]": "crash:exit 125",
     "exits[status=0]": "ok",
     "exits[status=3]": "error:exit 3",
     "exits[status=125]": "skip",
@@ -116,6 +118,25 @@ def test_every_fault_gets_its_verdict_on_real_torch(make_tool: MakeTool, real_to
     answer = run_faults(tool, "--versions", str(real_torch["2.14.0"]))
 
     assert found(answer) == {**EXPECTED, "crashes_at_exit": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("words", "signature"),
+    [(["script.py"], "crash:exit 7"), (["--", "sh", "-c", "exit 7"], "error:exit 7")],
+    ids=["script", "command"],
+)
+def test_a_status_without_a_word_is_a_crash_except_of_a_command(
+    make_tool: MakeTool, words: list[str], signature: str
+) -> None:
+    """In what is kept, too: read again from the file, it is judged the same."""
+    tool = make_tool({"2.1.0": ""})
+    tool.write("script.py", "import os, torch\nos._exit(7)\n")
+
+    answer = tool.run("--from", "2.1.0", "--json", *words)
+
+    assert list(found(answer).values()) == [signature]
+    again = tool.call(tool.words("judge", "results.parquet", "--json"))
+    assert list(found(again).values()) == [signature]
 
 
 def test_a_script_whose_worker_is_killed_is_run_once_more(make_tool: MakeTool) -> None:

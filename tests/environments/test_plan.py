@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bisect_torch.environments import EnvironmentOptions, Store, completed, plan_environments, pythons
+from bisect_torch.environments import EnvironmentOptions, Store, completed, plan_environments, pythons, remove
 from bisect_torch.environments.pythons import Available, Choice, choose
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
@@ -16,6 +18,7 @@ from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases import IndexOptions
 from bisect_torch.releases.index import catalogue_builds
 from tests.environments.conftest import Workshop
+from tests.support.index import Fault
 from tests.support.wheels import fake_torch
 
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -84,13 +87,62 @@ def test_a_build_without_a_wheel_for_the_python_is_said_in_the_plan(workshop: Wo
 def test_one_build_that_cannot_be_locked_does_not_stop_the_others(workshop: Workshop) -> None:
     first, second = workshop.build("2.4.1"), workshop.build("2.5.0")
     workshop.ensure(first)
-    workshop.options = replace(workshop.options, index=replace(workshop.options.index, offline=True))
+    workshop.index.fault("/simple/torch/", Fault(status=403))
     plan = plan_environments([first, second], workshop.options)
     assert plan.environments[0].present is not None
     assert [planned.build for planned in plan.missing] == [second]
-    assert any("locking torch 2.5.0: offline" in note for note in plan.notes)
-    with pytest.raises(InfrastructureError, match=r"locking torch 2\.5\.0: offline"):
+    assert any("locking torch 2.5.0: the index refused access" in note for note in plan.notes)
+    with pytest.raises(InfrastructureError, match=r"locking torch 2\.5\.0: the index refused access"):
         plan_environments([second], workshop.options)
+
+
+def test_a_lock_that_does_not_fit_the_disk_does_not_stop_the_others(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = workshop.build("2.4.1"), workshop.build("2.5.0")
+    workshop.ensure(first)
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "lock")
+
+    monkeypatch.setattr("bisect_torch.environments.locking._make", full)
+    plan = plan_environments([first, second], workshop.options)
+    assert [planned.build for planned in plan.missing] == [second]
+    assert plan.notes == ("locking torch 2.5.0: No space left on device: lock",)
+
+
+def test_leftovers_that_cannot_be_removed_are_a_note(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(store: Store) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Store, "sweep_leftovers", denied)
+    plan = plan_environments([workshop.build("2.4.1")], workshop.options)
+    assert plan.notes == ("what earlier runs left half made could not all be removed: Read-only file system",)
+
+
+def test_offline_the_plan_says_at_once_what_is_missing_and_asks_nobody(workshop: Workshop) -> None:
+    """One is there, one was removed and lies in the cache, one was only locked, one has no lock."""
+    there, cached, locked, unknown = (workshop.build(name) for name in ("2.4.1", "2.5.0", "2.6.0", "2.4.1"))
+    unknown = replace(unknown, version="2.7.0", name="2.7.0")
+    workshop.ensure(there)
+    remove(workshop.ensure(cached)[0], workshop.store)
+    plan_environments([locked], workshop.options)
+    workshop.options = replace(workshop.options, index=replace(workshop.options.index, offline=True))
+    workshop.index.requests.clear()
+
+    plan = plan_environments([there, cached, locked, unknown], workshop.options)
+
+    assert [planned.impossible for planned in plan.environments] == [
+        "",
+        "",
+        "offline, and 1 of its packages is not in the store's cache",
+        "locking torch 2.7.0: offline, and the index did not show it last",
+    ]
+    assert [planned.build.version for planned in plan.missing] == ["2.5.0"]
+    assert plan.download_bytes == 0
+    assert workshop.index.requests == []
+    assert workshop.ensure(cached)[1] is False
+    assert workshop.index.requests == []
 
 
 def test_a_changed_environment_is_planned_as_there_and_made_anew_when_it_is_used(workshop: Workshop) -> None:
@@ -113,7 +165,7 @@ def test_the_committed_locks_have_known_sizes_and_a_hint(tmp_path: Path, monkeyp
     fitting = [python for python in builds[0].pythons if python in builds[1].pythons]
     _know(monkeypatch, (), tuple(fitting))
     monkeypatch.setattr(pythons, "own_interpreter", lambda: None)
-    options = EnvironmentOptions(Store.open(tmp_path), index=IndexOptions(offline=True))
+    options = EnvironmentOptions(Store.open(tmp_path), index=IndexOptions("http://127.0.0.1:9/simple/"))
     plan = plan_environments(builds, options)
     assert plan.unknown == ()
     assert 3e9 < plan.download_bytes < 8e9

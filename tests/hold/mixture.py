@@ -46,7 +46,7 @@ EXPECTED: dict[str, tuple[str, float]] = {
     "meets_a_bus_error": ("crash:SIGBUS", 2),
     "traps": ("crash:SIGTRAP", 2),
     "leaves_without_a_result": ("crash:exit 0", 2),
-    "leaves_with_a_status": ("error:exit 7", 2),
+    "leaves_with_a_status": ("crash:exit 7", 2),
     "exits_well": ("ok", 2),
     "exits_with_a_status": ("error:exit 3", 2),
     "skips": ("skip", 2),

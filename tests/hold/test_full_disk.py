@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from bisect_torch.results import ResultsFile
 from tests.engine.disturbed import BODIES, RESULTS, Place, Row, Undisturbed, eventually, undisturbed
 from tests.hold.filling import MOMENTS, fill
 from tests.support.index import FakeIndex
+from tests.support.mounting import mounted
 from tests.support.tally import Tally
 from tests.support.tool import Answer
 from tests.support.wheels import fake_numpy, fake_setuptools, fake_torch
@@ -45,17 +45,8 @@ def whole(index: FakeIndex, tmp_path_factory: pytest.TempPathFactory) -> Undistu
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m,nr_inodes=0", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True)
-    except FileNotFoundError:
-        pytest.skip("there is no mount here")
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted(tmp_path / "disk", f"size={SIZE_MIB}m,nr_inodes=0") as folder:
+        yield folder
 
 
 def place_on(disk: Path, index: FakeIndex, *, cold: bool) -> Place:

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.model import Build, BuildKind, Series
-from bisect_torch.redaction import Private, private_of, this_machine
+from bisect_torch.redaction import HIDDEN, Private, private_of, shapes, this_machine
+from bisect_torch.redaction import private as private_module
+from bisect_torch.redaction.private import _ANY_HOME
+from bisect_torch.results.schema import FIELDS
+from bisect_torch.results.values import values_of
 from tests.results.made import full, observation
 
 SECRET = "correct horse/battery+staple"
@@ -108,17 +112,17 @@ def test_an_observation_without_private_parts_is_the_same_object() -> None:
 def test_every_text_of_an_observation_is_redacted() -> None:
     import dataclasses
 
-    from bisect_torch.redaction.private import _JSON_FIELDS, _TEXT_FIELDS
+    from bisect_torch.redaction.private import JSON_FIELDS, TEXT_FIELDS
 
-    texts = {name: "at /home/alice/x with s3cr3t-value" for name in (*_TEXT_FIELDS, "instance")}
-    texts.update({name: json.dumps({"/home/alice": "s3cr3t-value"}) for name in _JSON_FIELDS})
+    texts = {name: "at /home/alice/x with s3cr3t-value" for name in TEXT_FIELDS}
+    texts.update({name: json.dumps({"/home/alice": "s3cr3t-value"}) for name in JSON_FIELDS})
     after = ALICE.observation(dataclasses.replace(full(), **texts))  # type: ignore[arg-type]
     written = after.to_json()
     assert "alice" not in written
     assert "s3cr3t" not in written
     # What is left are identities, numbers and words of the tool's own.
     untouched = {field.name for field in dataclasses.fields(after) if isinstance(getattr(after, field.name), str)}
-    assert untouched - set(_TEXT_FIELDS) - _JSON_FIELDS - {"instance"} == {
+    assert untouched.difference(TEXT_FIELDS, JSON_FIELDS) == {
         "backend", "build", "build_kind", "capabilities", "case_file_hash", "criterion", "cuda", "device", "digest",
         "dtype", "error_bins", "first_wrong_index", "frame_origin", "git_commit", "input_digest", "isolation", "key",
         "local_version", "lock_hash", "machine", "outcome", "phase", "python", "reference_digest", "run_id", "signal",
@@ -209,3 +213,75 @@ def test_nothing_private_is_left(text: str) -> None:
 def test_a_text_without_private_parts_is_given_back(text: str) -> None:
     if not any(word in text for word in ("alice", "wonderland", "Alice")):
         assert ALICE.redact(text) == text
+
+
+PIECES = st.sampled_from(
+    [
+        *("alice", "Alice Liddell", "wonderland", "/home/alice", "/home/alice/research/torch-bug", "/big/store/envs/x"),
+        *("%2Fhome%2Falice", "/app", SECRET, "s3cr3t-value", "ghp_", "hf_", "sk-proj-", "AKIA", "SG.", "ya29.", "eyJ"),
+        *("a1B2c3D4e5F6g7H8i9J0k1L2m3N4", "ABCDEFGH12345678", "https://me:pw@host", "?token=", "&X-Key=", "Bearer "),
+        *(
+            "basic ",
+            "--api-key ",
+            "--auth=",
+            "API_TOKEN=",
+            "MYSQL_PWD: ",
+            "'ACCESS_KEY': '",
+            "=",
+            ":",
+            "-",
+            " ",
+            "x1y2z3w4",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY-----",
+            "/Users/bob",
+            "C:\\Users\\bob",
+            "[dtype=float32]",
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_what_is_not_looked_for_would_not_have_been_found(text: str) -> None:
+    """A quick look tells which patterns need not be tried. All of them, tried one after another, say the same."""
+    after = ALICE._secret.sub(lambda found: found[0] if found[0].startswith("<") else HIDDEN, text)  # type: ignore[union-attr]
+    after = shapes._PRIVATE_KEY.sub(HIDDEN, after)
+    after = shapes._TOKEN.sub(HIDDEN, after)
+    after = shapes._USER_IN_ADDRESS.sub(rf"\1{HIDDEN}@", after)
+    for pattern in (shapes._QUERY, shapes._VARIABLE, shapes._HEADER, shapes._OPTION):
+        after = pattern.sub(rf"\1{HIDDEN}", after)
+    for pattern, name in ALICE._paths:
+        after = pattern.sub(name, after)
+    after = _ANY_HOME.sub("<home>", after)
+    for _, names, put in ALICE._names:
+        after = names.sub(put, after)
+    assert ALICE._redact(text) == after
+
+
+def test_a_text_that_is_clean_as_it_stands_may_hold_something_as_json() -> None:
+    private = Private(folders=(("/home/alice", "<home>"),))
+    text = '{"\\u002fhome\\u002falice\\u002fx": 1}'
+    assert private.observation(observation(message=text)).message == text
+    after = private.observation(observation(message=text, parameters=text))
+    assert (after.message, json.loads(after.parameters)) == (text, {"<home>/x": 1})
+
+
+def test_texts_that_were_seen_are_forgotten_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_module, "_CLEAN_CHARACTERS", 5_000)
+    private = Private(users=("caroline",))
+    for number in range(500):
+        each = observation(number, message=f"message {number}")
+        assert private.observation(each) is each
+        assert len(private._clean.texts) < 60
+    assert private.observation(observation(0, message="by caroline")).message == "by <user>"
+
+
+def test_many_observations_as_rows_are_redacted_like_each_of_them() -> None:
+    made = [full(1), observation(2, message="by alice", instance="f[x=alice]"), observation(3, reason="by alice")]
+    found = ALICE.rows(FIELDS, [values_of(each) for each in made])
+    assert found == [values_of(ALICE.observation(each)) for each in made]
+    clean = [values_of(full(1))]
+    assert ALICE.rows(FIELDS, clean) is clean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import re
 from itertools import pairwise
 
@@ -282,6 +283,34 @@ def test_of_a_file_with_several_cases_the_part_of_this_one_is_shown() -> None:
     assert "bisect-torch run cases.py -k bmm --versions 2.4.1,2.5.0" in text
 
 
+def test_a_case_that_needs_only_torch_is_a_plain_script_that_is_run_without_the_tool() -> None:
+    source = "import torch\nfrom bisect_torch import case\n@case(n=[1, 2])\ndef bmm(n):\n    assert n == 1\n"
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    facts: dict[str, object] = {"parameters": '{"n": 2}', "python": "3.11.7", "backend": "pypi", "seed": 0}
+    found = reported(series("bmm[n=2]", "ok", "wrong"), sources={digest: source}, facts=facts)
+    seen = tuple(dataclasses.replace(each, case_file_hash=digest) for each in found.observations)
+
+    text = markdown(dataclasses.replace(found, observations=seen))
+    # Something private was replaced: it is not what ran.
+    changed = markdown(dataclasses.replace(found, observations=seen, sources={digest: source + "#"}))
+
+    script = "import torch\ndef bmm(n):\n    assert n == 1\n\n\ntorch.manual_seed(0)\nbmm(n=2)\n"
+    assert f"**Code** (`bmm.py`): what `bmm[n=2]` of `cases.py` does.\n\n```python\n{script}```" in text
+    assert "<details><summary>The case as it ran: <code>cases.py</code></summary>\n\n```python\nimport torch" in text
+    assert "pip install torch==2.5.0 numpy==2.1 && python bmm.py  # first bad: wrong\n" in text
+    assert "bisect-torch run cases.py -k 'bmm[n=2]' --versions 2.4.1,2.5.0 --python 3.11\n" in text
+    assert "**Code** (`cases.py`). It needs bisect-torch. Run with `n=2` on `cpu`.\n" in changed
+    assert "python bmm.py" not in changed
+
+
+def test_what_the_tool_is_and_how_it_is_installed_is_said_once() -> None:
+    text = markdown(reported(series("bmm", "ok", "wrong"), series("cat", "wrong", "ok")))
+
+    assert text.count("an isolated, locked environment of each release") == 1
+    assert text.count("`pip install .`") == 1
+    assert text.index("`pip install .`") < text.index("### Versions")
+
+
 def test_code_that_is_not_there_is_named_by_its_hash_and_neighbours_too() -> None:
     facts: dict[str, object] = {"local_modules": '{"shapes.py": "11", "gone.py": "22"}'}
     there = markdown(
@@ -312,6 +341,21 @@ def test_a_command_keeps_its_words_and_pytest_its_own() -> None:
     assert "\nbisect-torch run --versions 2.4.1,2.5.0 --with=scipy --pytest tests -k x\n" in markdown(
         reported(row, runs=(suite,))
     )
+
+
+def test_the_files_that_a_command_names_are_shown_and_python_runs_without_the_tool() -> None:
+    row = series("train", "ok", "wrong", file=".")
+    run = {"run_id": "run", "arguments": ["run", "--with", "SciPy>=1", "--", "python", "train.py"]}
+    facts: dict[str, object] = {"local_modules": '{"train.py": "11"}'}
+    packages = {name: environment(name, numpy="2.0", scipy="1.14.1") for name in row.builds}
+
+    text = markdown(reported(row, runs=(run,), sources={"11": "print('hello')\n"}, facts=facts, environments=packages))
+    gone = markdown(reported(row, runs=(run,), facts=facts))
+
+    assert "**Command** `python train.py`.\n\n**Code** (`train.py`, which the command names)." in text
+    assert "```python\nprint('hello')\n```" in text
+    assert "pip install torch==2.5.0 numpy==2.0 scipy==1.14.1 && python train.py  # first bad: wrong\n" in text
+    assert "**Command** `python train.py`; the files that it names are not in this report." in gone
 
 
 # --- several

@@ -52,6 +52,19 @@ def test_fifteen_releases_read_in_80_columns():
     )
 
 
+HYBRID = "2.14.0+" + ",".join(f"package-{number}==1.{number}.0" for number in range(9))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_hybrid_has_a_tag_and_its_packages_are_listed_below_in_lines_that_fit(width):
+    text = plain(draw([Row("/c/cases.py", "softmax", "", (MARK_OK, W))], ["2.14.0", HYBRID], width))
+    lines = text.splitlines()
+
+    assert lines[0].split() == ["2.14.0", "#1"]
+    assert f"#1 {HYBRID.replace(',', ', ')}" in " ".join(text.split())
+    assert all(width_of(line) <= width for line in lines)
+
+
 def test_wide_terminals_get_whole_version_numbers():
     first = plain(draw(ROWS, RELEASES, 160)).splitlines()[0]
     assert first.split() == list(RELEASES)

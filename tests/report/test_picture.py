@@ -83,14 +83,70 @@ def test_the_real_matrix_has_its_versions_letters_and_legend():
     findings = kept("real_cases_matrix.parquet")
     drawn = lines(picture.svg(findings))
 
-    assert drawn[0] == list(RELEASES)
+    assert drawn[:2] == [
+        ["20 case files on torch 2.4.1 … 2.14.0"],
+        ["Verdicts of 20 instances on 15 builds, by bisect-torch 0.1.0, 2026-11-30"],
+    ]
+    assert drawn[2] == list(RELEASES)
     for line in label_rows(rows_of(findings), fold=True):
         assert line.marks is not None
         row = next(row for row in drawn if row[0] == line.label)
         assert (row[1:], line.label) == ([(mark.letter + mark.small).strip() for mark in line.marks], line.label)
     everything = [word for line in drawn for word in line]
     assert {"ok", "wrong (silent)", "error", "crash", "API absent", "flaky"} <= set(everything)
-    assert everything[-1] == "20 instances on 15 builds: AMD EPYC, Linux-x86_64-avx512, Python 3.11.7"
+    assert everything[-1] == "AMD EPYC, Linux-x86_64-avx512, Python 3.11.7"
+
+
+def test_few_builds_take_no_more_room_than_they_need():
+    """Right of the widest line there is no more than the margin, in dots of the PNG."""
+    findings = found(("softmax", ["ok", "wrong"]), builds=RELEASES[:2])
+    image = Image.open(io.BytesIO(picture.png(findings))).convert("L")
+    drawn = image.point(lambda light: 255 if light < 250 else 0).getbbox()
+
+    assert drawn is not None
+    assert image.width < 350 * picture.SCALE
+    assert image.width - drawn[2] <= 14 * picture.SCALE
+    assert image.height - drawn[3] <= 18 * picture.SCALE
+
+
+@pytest.mark.parametrize(
+    ("files", "title"),
+    [
+        (["a/cases.py"], "cases.py on torch 2.4.1 … 2.5.0"),
+        (["a/cases.py", "b/cases.py"], "a/cases.py and b/cases.py on torch 2.4.1 … 2.5.0"),
+        (["."], "softmax on torch 2.4.1 … 2.5.0"),
+        (["a.py", "b.py", "c.py", "d.py"], "4 case files on torch 2.4.1 … 2.5.0"),
+    ],
+)
+def test_the_title_says_what_of(files, title):
+    names = RELEASES[:2]
+    rows = tuple(Series(file, "softmax", "cpu", names, tuple(point(name, "ok") for name in names)) for file in files)
+    run = {"tool_version": "0.2", "started_at": "2026-11-29T10:00:00+00:00"}
+    drawn = picture.svg(Findings(tuple(map(build, names)), {}, rows, (), runs=(run,)))
+
+    heads = [word for _, _, word in words(drawn)][:2]
+    assert heads[0] == title
+    assert heads[1].startswith(f"Verdicts of {len(files)} instance")
+    assert heads[1].endswith("on 2 builds, by bisect-torch 0.2, 2026-11-29")
+    assert f"<dc:title>{title}: Verdicts of" in drawn
+
+
+def test_a_hybrid_has_all_its_packages_below_the_matrix_and_nothing_leaves_the_picture():
+    packages = (
+        "filelock==3.16.0",
+        "fsspec==2024.9.0",
+        "jinja2==3.1.4",
+        "networkx==3.3",
+        "numpy==2.1.1",
+        "sympy==1.13.2",
+    )
+    name = f"2.14.0+{','.join(packages)}"
+    drawn = picture.svg(found(("softmax", ["ok", "wrong"]), builds=["2.14.0", name]))
+    everything = " ".join(word for _, _, word in words(drawn))
+
+    assert f"#1 {name.replace(',', ', ')}" in everything
+    assert "…" not in everything
+    assert "cases.py on torch 2.14.0 " in everything
 
 
 @pytest.mark.parametrize("name", ["real_cases_matrix", "large_index_neighbours"])
@@ -101,10 +157,11 @@ def test_a_png_has_two_dots_a_pixel_and_both_formats_the_same_proportions(name):
     root = ElementTree.fromstring(picture.svg(findings))
 
     assert image.format == "PNG"
-    assert image.width == picture.WIDTH * picture.SCALE == 1680
+    assert image.width <= picture.WIDTH * picture.SCALE == 1680
     left, top, wide, high = map(float, root.get("viewBox", "").split())
     assert (left, top) == (0, 0)
-    assert root.get("width") == "630pt", "630 points are 840 pixels of CSS"
+    assert root.get("width") == f"{image.width / picture.SCALE * 0.75:g}pt", "630 points are 840 pixels of CSS"
+    assert (image.width == 1680) == (len(findings.builds) == 15)
     assert math.isclose(image.height / image.width, high / wide, rel_tol=0.01)
     assert 100 < image.height / picture.SCALE < 1500
 
@@ -154,7 +211,7 @@ def test_a_long_matrix_leaves_out_what_never_changes_and_says_so():
     assert "Not shown: 70 rows, ok in every build; 50 rows, the same in every build." in everything
     assert [word for word in everything if word.startswith("changed_")] == [f"changed_{n}" for n in range(15)]
     assert not [word for word in everything if word.startswith(("good_", "bad_"))]
-    assert "135 instances on 15 builds" in everything
+    assert "Verdicts of 135 instances on 15 builds, by bisect-torch" in everything
 
 
 def test_what_is_still_too_long_is_cut_and_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import time
@@ -103,6 +104,23 @@ def test_the_live_screen_at_80_columns():
 @pytest.mark.parametrize("rows", [1, 30, 300])
 def test_the_screen_fits_every_terminal(width, height, rows):
     shown(*a_run_under_way(rows), width, height)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_name_of_a_hybrid_is_cut_where_it_is_made_and_whole_below_the_matrix(width):
+    clock = Clock()
+    progress = RunProgress(clock)
+    packages = ", ".join(f"package-{number}==1.{number}.0" for number in range(9))
+    hybrid = dataclasses.replace(build("2.14.0"), name=f"2.14.0+{packages.replace(', ', ',')}")
+    one = instance("bmm")
+    progress.apply(planned([one], builds=(build("2.4.1"), hybrid)))
+    progress.apply(BuildProgress(hybrid, "installing"))
+    clock.now += 3
+
+    text = shown(progress, clock, width)
+
+    assert "  2.14.0+package-…ckage-8==1.8.0  installing  3.0 s\n" in text
+    assert f"#1 2.14.0+{packages}" in " ".join(text.split())
 
 
 def test_with_more_rows_than_lines_those_that_are_not_ok_stay_and_the_rest_is_counted():

@@ -28,6 +28,12 @@ def only(*rows, transitions=(), **facts):
         ("broke", ("ok", "error:exit 3"), "2.4.1 2.5.0", "f exits with status 3 from 2.5.0 on (last good 2.4.1)."),
         (
             "broke",
+            ("ok", "crash:exit 3"),
+            "2.4.1 2.5.0",
+            "f crashes with exit status 3 from 2.5.0 on (last good 2.4.1).",
+        ),
+        (
+            "broke",
             ("ok", "wrong", "ok", "wrong"),
             "2.5.1 2.6.0",
             "f gives silently wrong values again from 2.6.0 on (last good 2.5.1).",

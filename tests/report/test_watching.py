@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 
-from bisect_torch.engine.watching import WatchState
-from bisect_torch.model import Judgement, Point, Series, Verdict
+from bisect_torch.engine.watch_state import WatchState
+from bisect_torch.model import Judgement, Observation, Point, Series, Verdict
 from bisect_torch.report.text import plain
 from bisect_torch.report.watching import PipeReport, watch_lines
 
@@ -58,6 +59,39 @@ def test_what_a_save_has_changed_is_said() -> None:
     assert "changed by this save: 2.2.0 wrong → ok" in shown(
         state(series("ok", "ok"), ended=True, seconds=1.0, before=was)
     )
+
+
+def test_long_lines_are_wrapped_and_nothing_is_cut() -> None:
+    names = [f"product_of_many_matrices[dtype=bfloat16,batch={batch}]" for batch in (65520, 65536)]
+    was = tuple(dataclasses.replace(series("ok", "wrong"), instance=name) for name in names)
+    now = tuple(dataclasses.replace(series("ok", "error:NotImplementedError"), instance=name) for name in names)
+    found = watch_lines(
+        WatchState(Path("cases.py"), BUILDS, 2, now, before=was, ended=True, seconds=1.0, problem="why " * 30), 60
+    )
+    text = plain(found)
+    assert "…" not in text
+    assert all(len(line) <= 60 or " " not in line.strip() for line in text.splitlines())
+    flat = " ".join(text.split())
+    assert f"{names[1]}: ok up to 2.1.0, error:NotImplementedError from 2.2.0 on (? not confirmed yet)" in flat
+    assert "changed by this save: 2.2.0 wrong → error:NotImplementedError" in flat
+    assert ("why " * 30).strip() in flat
+
+
+def test_what_failed_is_told_in_the_words_of_its_message() -> None:
+    message = "shape mismatch: value tensor of shape [4, 5] cannot be broadcast to indexing result of shape [4, 6]"
+    raised = Observation(
+        "key", "1", "2.2.0", "2.2.0", "release", "cases.py", "", "bmm", "bmm", "cpu", 0, "raised",
+        error_type="RuntimeError", message=message, root_type="RuntimeError", root_message=message,
+    )  # fmt: skip
+    masked = "shape mismatch: value tensor of shape <shape> cannot be broadcast to indexing result of shape <shape>"
+    found = series("ok", "error:RuntimeError")
+    newest = found.points[1]
+    assert newest is not None
+    judged = dataclasses.replace(newest, judgement=dataclasses.replace(newest.judgement, detail=masked))
+    found = dataclasses.replace(found, points=(found.points[0], judged))
+    text = " ".join(shown(state(found, observations=(raised,))).split())
+    assert f"2.2.0 raises RuntimeError: {message}" in text
+    assert "<shape>" not in text
 
 
 def test_a_repro_that_separates_nothing_is_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bisect_torch.model import Observation
 from bisect_torch.results.merging import Part, merge
-from bisect_torch.results.parquet import Metadata
+from bisect_torch.results.metadata import Metadata
 from tests.analysis.made import observe
 from tests.results.made import full
 

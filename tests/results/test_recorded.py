@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bisect_torch.results import recorded
-from bisect_torch.results.parquet import in_columns
 from bisect_torch.results.recorded import Recorded
+from bisect_torch.results.values import in_columns
 from tests.results.made import observation
 
 KEYS = 40
@@ -24,7 +24,7 @@ def test_every_record_is_found_at_every_moment_the_newest_in_the_place_of_the_ol
     stored: int, looked_at_first: bool
 ) -> None:
     made = [observation(number % KEYS, repeat=number % 3 % 2, elapsed_s=float(number)) for number in range(3 * KEYS)]
-    found = Recorded(in_columns(made[:stored]) if stored else None, in_columns)
+    found = Recorded(in_columns(made[:stored]) if stored else None)
     if looked_at_first:
         assert found.lookup("nothing") == []
     known = {recorded.identity(each): each for each in made[:stored]}
@@ -39,7 +39,7 @@ def test_every_record_is_found_at_every_moment_the_newest_in_the_place_of_the_ol
 
 
 def test_tables_that_are_added_come_after_what_was_there() -> None:
-    first, second = Recorded(None, in_columns), Recorded(None, in_columns)
+    first, second = Recorded(None), Recorded(None)
     for number in range(5):
         first.add(observation(number))
         second.add(observation(number + 3, elapsed_s=1.0))

@@ -63,3 +63,12 @@ def test_a_json_file_without_a_digest_may_hold_a_text_that_has_one(text: str) ->
     assert own_digest.from_json(without, also_without=True) == {"text": text}
     with pytest.raises(ValueError, match="no digest"):
         own_digest.from_json(without)
+
+
+def test_a_file_gets_its_digest_in_its_place(tmp_path: Path) -> None:
+    data = b"lock " + own_digest.BLANK.encode() + b" of another\n" + own_digest.BLANK.encode() + b"end"
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with open(path, "r+b") as file:
+        own_digest.fill(file)
+    assert path.read_bytes() == own_digest.filled(data) != data

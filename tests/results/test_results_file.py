@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 
 from bisect_torch.errors import BisectTorchError, InfrastructureError, UsageError
 from bisect_torch.model import Observation
-from bisect_torch.results import COLUMNS, ResultsFile, arrow_schema, schema_table
-from bisect_torch.results.schema import DEFAULTS, DERIVED, SCHEMA_VERSION, STORED
+from bisect_torch.results import COLUMNS, ResultsFile, arrow_schema, recorded, schema_table
+from bisect_torch.results.held import Stored
+from bisect_torch.results.journal import encode
+from bisect_torch.results.schema import DEFAULTS, DERIVED, FIELDS, SCHEMA_VERSION, STORED
 from tests.results.made import HINTS, full, observation, value_of
 
 ROOT = Path(__file__).parents[2]
@@ -438,3 +440,66 @@ def test_what_ran_is_kept_under_its_hash_in_the_journal_and_in_the_file(tmp_path
     assert ResultsFile.open(path).sources == {"aa": "import torch\n"} | ({"bb": "x = 1\n"} if finished else {})
     ResultsFile.open(path).finish({"run_id": "run-2"})
     assert "aa" in ResultsFile.open(path).sources
+
+
+@pytest.mark.parametrize("version", [2])
+def test_a_journal_of_every_version_can_be_read_for_ever(tmp_path: Path, version: int) -> None:
+    """One observation is an object of names and values there, as a tool before this one wrote it. Never write it anew:
+    the order of the values in the others is part of the version."""
+    path = tmp_path / "r.parquet"
+    shutil.copy(DATA / f"journal_version_{version}.journal", journal_of(path))
+    results = ResultsFile.open(path, must_exist=True)
+    assert results.observations() == golden_observations(version)
+    assert results.problems == ()
+    assert results.runs == ({"run_id": "run-1", "command": ["run", "cases/default.py"]},)
+    assert results.locks == {"h": "torch==2.9.1\n"}
+
+
+def test_a_row_of_values_that_holds_what_it_cannot_is_told_and_the_others_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    results = ResultsFile.open(path)
+    results.append(observation(0))
+    results.append(observation(1, elapsed_s=0.5))
+    lines = journal_of(path).read_bytes().splitlines()
+    record = json.loads(lines[1].partition(b" ")[2])
+    for place, wrong in ((FIELDS.index("elapsed_s"), "soon"), (FIELDS.index("repeat"), True), (OUTCOME, "perhaps")):
+        values = [wrong if at == place else value for at, value in enumerate(record["observation"])]
+        journal_of(path).write_bytes(lines[0] + b"\n" + encode({**record, "observation": values}))
+        again = ResultsFile.open(path)
+        assert again.observations() == [observation(0)]
+        assert again.problems == (f"{journal_of(path)}: 1 records of an unknown kind are not used",)
+
+
+OUTCOME = FIELDS.index("outcome")
+
+
+@pytest.mark.parametrize("number", [1, 9, 23])
+def test_a_file_is_written_in_groups_of_rows_that_later_runs_fill_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(recorded, "ROWS_IN_A_BLOCK", 8)
+    path = tmp_path / "r.parquet"
+    made = [observation(each, rel_error=each / 2 if each % 3 else None) for each in range(number)]
+    for start in range(0, number, 5):
+        written(path, made[start : start + 5])
+    again = ResultsFile.open(path)
+    assert again.observations() == made
+    groups = pq.read_metadata(path).num_row_groups
+    assert -(-number // 8) <= groups <= number // 5 + 1
+    assert groups == 1 or number > 8
+    again.append(observation(0, elapsed_s=1.0))  # takes the place of the one that is there
+    again.finish()
+    assert ResultsFile.open(path).observations() == [observation(0, elapsed_s=1.0, rel_error=None), *made[1:]]
+
+
+def test_only_columns_that_are_looked_at_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "r.parquet", [observation(number, reason="none") for number in range(3)])
+    results = ResultsFile.open(path)
+    decoded: list[str] = []
+    column = Stored.column
+    monkeypatch.setattr(Stored, "column", lambda self, name: decoded.append(name) or column(self, name))
+    rows = results.observations()
+    assert (len(rows), decoded) == (3, [])
+    for _ in range(2):
+        assert rows.distinct("build") == ["2.9.1"]
+    assert decoded == ["build"]

@@ -61,6 +61,42 @@ def test_the_new_transition_is_told_and_nothing_is_written(results: Path, capsys
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in results.parent.iterdir()} == before
 
 
+def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = ResultsFile.open(tmp_path / "r.parquet")
+    bins = json.dumps([[0, 8, 1e-6]])
+    rows: dict[str, dict[str, object]] = {
+        "measured": {"checks": 1, "criterion": "normwise", "error_bins": bins},
+        "asserted": {"outcome": "raised", "error_type": "AssertionError", "frame_origin": "case"},
+        "ran": {},
+        "shape": {"checks": 1, "mismatch": "shape (2,) instead of (3,)"},
+        "raises": {"outcome": "raised", "error_type": "RuntimeError", "checks": 1, "error_bins": bins},
+        "skipped": {"outcome": "skipped", "reason": "no such device"},
+    }
+    for name, facts in rows.items():
+        for build in ("2.9.1", "2.10.0"):
+            fields: dict[str, object] = {"instance": name, "case": name, "key": f"{name} {build}", **facts}
+            file.append(observation(build=build, build_name=build, **fields))
+
+    for from_journal in (True, False):  # rows, then columns
+        if not from_journal:
+            file.finish({"run_id": "run-1", "builds": ["2.9.1", "2.10.0"]})
+        main(["judge", str(tmp_path / "r.parquet"), "--rtol", "1e-3", "--json"])
+        notes = json.loads(capsys.readouterr().out)["notes"]
+        assert notes[-4:] == [
+            "judged with rtol=0.001 and atol=0; nothing was run",
+            "not judged again, 2 rows (asserted and ran): no check() stored numbers there, and what a case asserts or "
+            "returns itself has no tolerance",
+            "not judged again, 1 row (shape): another shape, dtype or structure, a NaN or an infinity is wrong at any "
+            "tolerance",
+            "not judged again, 1 row (raises): there is no value to judge: an exception, a crash or a time limit ended "
+            "them",
+        ]
+        main(["judge", str(tmp_path / "r.parquet"), "--json"])
+        assert "not judged again" not in capsys.readouterr().out
+
+
 def test_a_killed_run_can_be_judged_from_its_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ResultsFile.open(tmp_path / "r.parquet").append(seen("2.9.1"))
     assert judge(capsys, tmp_path / "r.parquet") == (0, {"2.9.1": "ok"})

@@ -66,6 +66,11 @@ def leaves_without_a_result() -> None:
     os._exit(0)
 
 
+@case(status=[7, 125])
+def leaves_with_a_status(status: int) -> None:
+    os._exit(status)
+
+
 @case(status=[0, 3, 125])
 def exits(status: int) -> None:
     sys.exit(status)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from pathlib import PurePath
 from typing import Any
 
 from bisect_torch.model import Build, Environment, Observation, Point, Series
@@ -70,7 +69,7 @@ def matrix(findings: Findings, found: Sequence[Sentence]) -> dict[str, object]:
         "verdicts": _verdicts(),
         "small": dict((FLAKY, OTHER_KIND, DETAIL)),
         "builds": [_build(each, findings) for each in findings.builds],
-        "cases": [{"file": clean(PurePath(file).name), "name": clean(case)} for file, case in cases],
+        "cases": [{"file": clean(findings.file_names[file]), "name": clean(case)} for file, case in cases],
         "rows": _rows(findings, cases),
         "cells": _marks(findings),
         "findings": _places(findings, found),
@@ -282,14 +281,12 @@ def _commands(observed: Iterable[Observation], runs: Mapping[str, Mapping[str, o
 
 
 def _places(findings: Findings, found: Sequence[Sentence]) -> list[dict[str, object]]:
-    """Rows and newer end of each sentence; rows of one name on several devices or files all count."""
-    rows: dict[str, list[int]] = {}
-    for number, each in enumerate(findings.series):
-        rows.setdefault(each.instance, []).append(number)
+    """Rows and newer end of each sentence."""
+    rows = {(each.case_file, each.instance, each.device): number for number, each in enumerate(findings.series)}
     place = {name: number for number, name in enumerate(findings.build_names)}
     return [
         {
-            "rows": sorted({row for name in each.instances for row in rows.get(name, ())}),
+            "rows": sorted(rows[row] for row in each.rows),
             "build": place.get(each.after, 0),
         }
         for each in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from bisect_torch.analysis import alike
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Verdict
 from bisect_torch.report.dependencies import dependency_drifts
@@ -15,6 +16,7 @@ from bisect_torch.report.markdown.section import described, environments
 from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
 from bisect_torch.report.markdown.syntax import prose
 from bisect_torch.report.text import clean, listed, plural
+from bisect_torch.report.unchecked import unchecked
 from bisect_torch.report.unjudged import unjudged
 
 __all__ = ["markdown", "nothing_found"]
@@ -23,25 +25,32 @@ _DESCRIBE = "### 🐛 Describe the bug"
 _VERSIONS = "### Versions"
 _KNOWN = "In the form of `torch.utils.collect_env`, as far as the results file tells."
 _MOST_UNCLEAR = 5
+_FOUND_WITH = (
+    "*Found with `bisect-torch`, which runs the same code in an isolated, locked environment of each release. In a "
+    "checkout of it, `pip install .` installs it.*"
+)
 
 
 def nothing_found(findings: Findings) -> str | None:
     """Why there is nothing to report, in one line; None where there is something."""
     if findings.causes:
         return None
-    judged = [
-        point
-        for each in findings.series
-        for point in each.points
+    judged = {
+        point.build
+        for each, _ in alike(findings.series)
+        for point in each.answers
         if point is not None and point.judgement.verdict.judged
-    ]
+    }
     left = listed([str(each) for each in unjudged(findings)], most=3)
     if not judged:
         return f"nothing could be judged ({left})" if left else "there are no results for it"
-    builds = [name for name in findings.build_names if any(point.build == name for point in judged)]
+    builds = [name for name in findings.build_names if name in judged]
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
     text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
     text += f"; not judged: {left}" if left else ""
+    ran = unchecked(findings)
+    which = "it" if len(findings.series) == 1 else f"{len(ran)} of them"
+    text += f"; nothing was checked in {which}" if ran else ""
     return text + ("; only newer dependencies change something" if dependency_drifts(findings) else "")
 
 
@@ -61,7 +70,7 @@ def markdown(findings: Findings) -> str:
         bug = _findings(told, found, findings, detail, cuts)
         bug[1:1] = [matrix(detail.rows), *_not_judged(findings)]
         versions = _versions(found[: detail.full], findings, detail, cuts)
-        text = "\n\n".join([_DESCRIBE, *bug, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
+        text = "\n\n".join([_DESCRIBE, *bug, _FOUND_WITH, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
             break
     return text

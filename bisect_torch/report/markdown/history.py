@@ -53,7 +53,7 @@ def history(findings: Findings, most: int) -> str:
         groups = telling
     lines = [_ranges(groups, findings, most) if len(groups) > _MOST_COLUMNS else _versions_down(groups, findings)]
     lines += [left] if left else []
-    return "\n\n".join([*lines, _legend(point for group in groups for point in group[0].points)])
+    return "\n\n".join([*lines, _legend(point for group in groups for point in group[0].answers)])
 
 
 def seen_in_matrix(findings: Findings) -> bool:
@@ -74,7 +74,7 @@ def _by_case(series: Iterable[Series]) -> list[list[Series]]:
 
 def _always_ok(series: Series) -> bool:
     """Whether it is ok wherever it was judged, and was judged somewhere."""
-    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+    judged = [point for point in series.answers if point is not None and point.judgement.verdict.judged]
     return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
 
 
@@ -82,7 +82,7 @@ def name_of(series: Sequence[Series], findings: Findings) -> str:
     """What it is about: an instance as code, several as ``12 of 16 instances of bmm``."""
     if len(series) == 1:
         device = f" on {prose(series[0].device)}" if findings.several_devices else ""
-        return code(series[0].instance) + device
+        return code(findings.name_of(series[0])) + device
     return prose(subject(series, findings))
 
 
@@ -112,7 +112,7 @@ def cell(point: Point | None) -> str:
 
 def _versions_down(groups: Sequence[Sequence[Series]], findings: Findings) -> str:
     names = findings.build_names
-    rows = [[cell(point) for point in points] for points in zip(*(group[0].points for group in groups), strict=True)]
+    rows = [[cell(point) for point in points] for points in zip(*(group[0].answers for group in groups), strict=True)]
     heads = ["torch", *(name_of(group, findings) for group in groups)]
     if len(groups) == 1:
         shown = [_seen(groups[0][0], point, findings) for point in groups[0][0].points]
@@ -160,7 +160,7 @@ def _in_words(series: Series) -> str:
 
 
 def _pairs(series: Series) -> Iterable[tuple[str, Point | None]]:
-    return zip(series.builds, series.points, strict=True)
+    return zip(series.builds, series.answers, strict=True)
 
 
 def _legend(points: Iterable[Point | None]) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from bisect_torch.analysis.causes import Cause
-from bisect_torch.model import Observation
-from bisect_torch.report.excerpt import Excerpt, excerpt
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.markdown.code import code_that_ran, script_name
 from bisect_torch.report.markdown.ends import End, ends_of, shown
 from bisect_torch.report.markdown.evidence import output_of, points, values
-from bisect_torch.report.markdown.reproduce import command_of, is_script, reproduce
+from bisect_torch.report.markdown.reproduce import further, run_again
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
-from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose
+from bisect_torch.report.markdown.syntax import code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
 from bisect_torch.report.sentences import flaky_sentence
 from bisect_torch.report.text import listed, plural
@@ -29,7 +26,7 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, s
         seen_above: What was seen on each build stands in the matrix already.
     """
     ends = ends_of(cause, findings)
-    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause)]
+    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause, findings)]
     end = shown(ends)
     if end is not None:
         numbers = values(end.seen)
@@ -38,10 +35,10 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, s
     if ends:
         if ends[-1].seen.issue:
             parts.append(f"The case names this issue: {code(ends[-1].seen.issue)}.")
-        parts += _code(ends[-1].seen, findings, detail, cuts)
+        parts += code_that_ran(cause, ends, findings, detail, cuts)
+        parts += run_again(cause, ends, findings, script_name(ends, findings) if detail.code_lines else None)
         parts += _output(ends, detail, cuts)
-        folded = reproduce(ends, cause.main_change, findings)
-        parts.append(details("Reproduce, <code>git bisect</code>, hashes", folded))
+        parts.append(details("<code>git bisect</code>, hashes", further(ends, cause.main_change, findings)))
     return "\n\n".join(parts)
 
 
@@ -64,7 +61,7 @@ def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -
 
 def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool) -> Iterator[str]:
     if len(cause.series) > 1:
-        names = [each.instance for each in cause.series]
+        names = [findings.name_of(each) for each in cause.series]
         more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
         likely = (
             ""
@@ -84,58 +81,11 @@ def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool)
         yield prose(flaky.text)
 
 
-def _alike(cause: Cause) -> Iterator[str]:
+def _alike(cause: Cause, findings: Findings) -> Iterator[str]:
     if cause.same_history and cause.changes:
-        names = [code(each.instance) for each in cause.same_history[:_MOST_ALIKE]]
+        names = [code(findings.name_of(each)) for each in cause.same_history[:_MOST_ALIKE]]
         names += [f"{len(cause.same_history) - len(names)} more"] if len(cause.same_history) > len(names) else []
         yield f"The same verdicts on every build, which need not be the same cause: {listed(names, most=len(names))}."
-
-
-def _code(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:
-    file = PurePath(seen.case_file).name
-    source = findings.sources.get(seen.case_file_hash)
-    if source is None and seen.case_file == ".":
-        yield f"**Command** {code(command_of(seen, findings))}; the files that it names are not in this report."
-        return
-    if source is None:
-        yield f"The code is not in the results file: {code(file)}, SHA-256 {code(seen.case_file_hash)}."
-        return
-    found = Excerpt(source, whole=True) if is_script(seen, source) else excerpt(source, seen.case)
-    if not detail.code_lines:
-        cuts.note("code")
-        yield f"The code, {code(file)} (SHA-256 {code(seen.case_file_hash)}), is in the results file."
-        return
-    kept, cut = shortened(found.text.strip("\n"), detail.code_lines)
-    if cut:
-        cuts.note(f"the middle of code longer than {detail.code_lines} lines")
-    text = block_text(kept)
-    shown_as = "" if text == kept else _CHANGED
-    part = "" if found.whole else ", the part that this case uses"
-    needs = "" if is_script(seen, source) else " It needs bisect-torch."
-    yield f"**Code** ({code(file)}{part}).{needs}{shown_as}\n\n{fence(text, 'python')}"
-    yield from _neighbours(seen, findings, detail, cuts)
-
-
-_CHANGED = " Characters that cannot be seen, colours and spaces at the ends of lines are not shown as they are."
-
-
-def _neighbours(seen: Observation, findings: Findings, detail: Detail, cuts: Cuts) -> Iterator[str]:
-    for path, digest in sorted(_modules(seen).items()):
-        source = findings.sources.get(digest)
-        if source is None:
-            yield f"It imports {code(path)}, which is not in the results file (SHA-256 {code(digest)})."
-        elif not detail.neighbours:
-            cuts.note("the modules that case files import")
-        else:
-            text, cut = shortened(source, detail.code_lines)
-            if cut:
-                cuts.note(f"the middle of code longer than {detail.code_lines} lines")
-            yield details(f"{html_code(path)}, which it imports", fence(text, "python"))
-
-
-def _modules(seen: Observation) -> dict[str, str]:
-    found = json.loads(seen.local_modules)
-    return {str(path): str(digest) for path, digest in found.items()}
 
 
 def _output(ends: Sequence[End], detail: Detail, cuts: Cuts) -> Iterator[str]:

@@ -89,3 +89,9 @@ def real_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def large_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory, recorded("large_index_bmm"))
+
+
+@pytest.fixture(scope="session")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two builds, and cases with several parameters."""
+    return write(tmp_path_factory, recorded("large_index_neighbours"))

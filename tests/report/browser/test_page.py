@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.browser.conftest import PHONE, Opener, recorded
+from tests.report.browser.conftest import DESKTOP, PHONE, Opener, recorded, write
+from tests.report.histories import findings, series
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -184,6 +186,52 @@ def test_an_error_is_plotted_for_each_case(open_page: Opener, large_index: Path)
     assert "tolerance 0.01564" in figure.inner_text()
     figure.get_by_text("As a table").click()
     assert "2.14.0" in figure.locator("table").inner_text()
+
+
+def test_plots_are_drawn_before_anybody_scrolls_to_them(open_page: Opener, neighbours: Path) -> None:
+    """Else a picture of the whole page, or a print of it, has empty boxes."""
+    page = open_page(neighbours)
+    page.wait_for_selector("#plots .plot canvas", state="attached")
+
+    box = page.locator("#plots .plot").last.bounding_box()
+    assert box is not None
+    assert box["y"] > 2 * DESKTOP[1], "far below what is in sight"
+    assert page.locator("#plots .plot").count() == page.locator("#plots .plot canvas").count() == 6
+
+    page.get_by_role("button", name="More plots").click()
+    assert page.locator("#plots .plot").count() == page.locator("#plots .plot canvas").count() == 12
+
+
+def test_very_many_plots_wait_until_they_are_in_sight_or_printed(
+    open_page: Opener, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rows = []
+    for number in range(30):
+        row = series(f"case_{number}", "ok", "wrong")
+        points = tuple(each and dataclasses.replace(each, rel_error=0.5) for each in row.points)
+        rows.append(dataclasses.replace(row, points=points))
+    page = open_page(write(tmp_path_factory, findings(*rows)))
+    page.wait_for_selector("#plots .plot canvas", state="attached")
+
+    for _ in range(4):
+        page.evaluate("document.getElementById('more-plots').click(); window.scrollTo(0, 0)")
+    assert page.locator("#plots .plot").count() == 30
+    assert page.locator("#plots .plot canvas").count() < 30
+
+    page.emulate_media(media="print")
+    page.wait_for_selector("#grid.printing")
+    assert page.locator("#plots .plot canvas").count() == 30
+
+
+def test_no_label_of_the_matrix_is_cut_where_there_is_room(open_page: Opener, neighbours: Path) -> None:
+    page = open_page(neighbours)
+
+    cut = page.locator("#grid .row:not(.head) .label").evaluate_all(
+        """(labels) => labels.flatMap((label) => [...label.children])
+          .filter((each) => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0)
+          .map((each) => each.innerText)"""
+    )
+    assert cut == []
 
 
 # --- keyboard

@@ -29,7 +29,9 @@ class Grid {
     root.addEventListener("scroll", () => this.#later(), { passive: true });
     root.addEventListener("keydown", (event) => this.#key(event));
     root.addEventListener("click", (event) => this.#click(event));
-    new ResizeObserver(() => this.refresh()).observe(root);
+    const resized = new ResizeObserver(() => this.refresh());
+    resized.observe(root);
+    resized.observe(root.parentElement);
   }
 
   /** Show these items: `{case, rows, open}` for a heading, `{row, label}` for a row. */
@@ -49,7 +51,9 @@ class Grid {
     const style = getComputedStyle(this.root);
     this.height = parseFloat(style.getPropertyValue("--row")) || 28;
     this.width = parseFloat(style.getPropertyValue("--cell")) || 44;
-    this.label = Math.min(this.#widestLabel(), Math.max(120, this.root.clientWidth * (narrow.matches ? 0.42 : 0.5)));
+    // Of the room that there is, not of the grid's own width, which follows from this.
+    const room = this.root.parentElement.clientWidth * (narrow.matches ? 0.42 : 0.5);
+    this.label = Math.min(this.#widestLabel(), Math.max(120, room));
     this.root.style.setProperty("--label", `${this.label}px`);
     this.body.style.height = `${this.#items.length * this.height}px`;
     const total = `${this.label + this.width * this.results.builds.length}px`;

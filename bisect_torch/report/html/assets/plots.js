@@ -3,6 +3,7 @@
 
 const MOST_LINES = 8;
 const PLOTS_AT_ONCE = 6;
+const FEW_PLOTS = 24; // up to here all are drawn at once: a picture or a print of the page has them; above, when in sight
 const DASHES = [[], [8, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4], [1, 5], [14, 3, 3, 3]];
 
 class Plots {
@@ -60,6 +61,7 @@ class Plots {
     const shown = [...byCase].slice(0, this.most);
     this.list.replaceChildren(...shown.map(([number, of]) => this.figure(this.results.caseName(number), of)));
     this.dropUnseen();
+    if (shown.length <= FEW_PLOTS) this.drawAll();
     this.more.hidden = byCase.size <= shown.length;
     this.more.textContent = `More plots (${byCase.size - shown.length})`;
   }
@@ -72,7 +74,7 @@ class Plots {
     }
   }
 
-  /** Draw those that have not come into sight yet, for printing. */
+  /** Draw those that have not come into sight yet. */
   drawAll() {
     for (const holder of this.list.querySelectorAll(".plot")) this.#draw(holder);
   }

@@ -130,9 +130,11 @@ class Results {
     return this.parameters.filter(({ values }) => values.at(row) !== null).map(({ name }) => name);
   }
 
-  /** Full name of a row. */
+  /** Full name of a row, with its file where another file has a case of that name. */
   name(row) {
-    return this.instance.at(row) + (this.device.values.length > 1 ? ` @${this.device.at(row)}` : "");
+    const { file, name } = this.cases[this.caseOf.at(row)];
+    const where = this.#twice.has(name) ? ` (${file})` : "";
+    return this.instance.at(row) + where + (this.device.values.length > 1 ? ` @${this.device.at(row)}` : "");
   }
 
   /** A case, with its file where another file has a case of that name. */

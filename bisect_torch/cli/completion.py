@@ -1,0 +1,45 @@
+"""``bisect-torch completion``: the script by which a shell completes this program's words."""
+
+from __future__ import annotations
+
+import argparse
+
+SHELLS = ("bash", "zsh", "fish")
+
+_DESCRIPTION = """\
+Print the script with which a shell completes commands, options, their values, files, releases, and the
+cases of a results file. The words themselves come from the program, so that the script need not be
+made anew with a new version.
+"""
+
+_EXAMPLES = """\
+examples:
+  bisect-torch completion bash > ~/.local/share/bash-completion/completions/bisect-torch
+  bisect-torch completion zsh > ~/.zfunc/_bisect-torch      where fpath has ~/.zfunc, before compinit
+  bisect-torch completion fish > ~/.config/fish/completions/bisect-torch.fish
+
+or for this shell alone: eval "$(bisect-torch completion bash)"
+next: bisect-torch --help    in a new shell, where TAB completes it
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the ``completion`` command."""
+    parser = subparsers.add_parser(
+        "completion",
+        usage="%(prog)s SHELL",
+        help="let the shell complete commands, options and names",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+
+
+def command(args: argparse.Namespace) -> int:
+    """Print the script."""
+    from argcomplete.shell_integration import shellcode
+
+    from bisect_torch.cli.main import PROGRAM
+
+    print(shellcode([PROGRAM], shell=args.shell).strip())
+    return 0

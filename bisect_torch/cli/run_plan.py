@@ -1,0 +1,85 @@
+"""What a run is going to do: the lines that it begins with, and all that ``--dry-run`` prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bisect_torch.engine.request import RunRequest
+
+
+def plan_lines(request: RunRequest) -> list[str]:
+    """What there is, what has to be downloaded and made, and what is to be known about it, as sentences; private names
+    are replaced."""
+    from bisect_torch.report.text import bytes_words, plural
+
+    plan = request.plan
+    there = sum(planned.present is not None for planned in plan.environments)
+    are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
+    lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
+    if plan.missing:
+        lines.append(
+            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
+            f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
+            f" about {max(1, round(plan.minutes))} min ({plan.basis})"
+        )
+    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
+    lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
+    lines += [f"note: {note}" for note in plan.notes]
+    lines += [f"hint: {hint}" for hint in plan.hints]
+    return [request.file.private.redact(line) for line in lines]
+
+
+def show_plan(request: RunRequest) -> None:
+    """The plan on stderr, before anything is downloaded."""
+    from bisect_torch.report.terminal import print_lines, width_for
+    from bisect_torch.report.text import wrap
+
+    width = width_for(sys.stderr)
+    wrapped = [each for line in plan_lines(request) for each in wrap(line.split(" "), width, indent="  ")]
+    print_lines([((line, ""),) for line in wrapped], sys.stderr)
+
+
+def print_plan(request: RunRequest, *, as_json: bool) -> None:
+    """The plan on stdout, for ``--dry-run``."""
+    if as_json:
+        import json
+
+        sys.stdout.write(json.dumps(request.file.private.value(_described(request)), indent=1) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in [*plan_lines(request), _would_run(request)]))
+
+
+def _would_run(request: RunRequest) -> str:
+    from bisect_torch.model import CaseKind
+    from bisect_torch.report.text import plural
+
+    instances = len(request.known_instances())
+    suites = sum(item.file.kind is CaseKind.PYTEST for item in request.discovered)
+    unread = sum(item.instances is None for item in request.discovered) - suites
+    more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
+    more += " and the tests that pytest finds there" if suites else ""
+    return f"would run {plural(instances, 'instance')}{more} on each build"
+
+
+def _described(request: RunRequest) -> dict[str, object]:
+    plan = request.plan
+    return {
+        "builds": [
+            {
+                "name": planned.build.name,
+                "python": planned.python,
+                "present": planned.present is not None,
+                "reason": planned.impossible or None,
+            }
+            for planned in plan.environments
+        ],
+        "download_bytes": plan.download_bytes,
+        "disk_bytes": plan.disk_bytes,
+        "free_bytes": plan.free_bytes,
+        "minutes": plan.minutes,
+        "unknown_sizes": list(plan.unknown),
+        "notes": list(plan.notes),
+        "hints": list(plan.hints),
+    }

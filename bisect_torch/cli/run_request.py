@@ -1,0 +1,223 @@
+"""What a line of ``run`` asks for, for every command that runs cells: builds, cases, environments, conditions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bisect_torch.cli.options import implied_extras
+from bisect_torch.cli.releases import selection
+from bisect_torch.cli.sharding import shard_of
+
+if TYPE_CHECKING:
+    from bisect_torch.cases import Discovered
+    from bisect_torch.engine.bisect_request import Scope
+    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.environments import EnvironmentPlan, Project
+    from bisect_torch.errors import InfrastructureError
+    from bisect_torch.model import Build
+    from bisect_torch.releases.choosing import Unknown
+    from bisect_torch.releases.selection import Selection
+
+MEMORY_SHARE = 0.9
+"""Of the memory that is available at the start, for all cells together."""
+
+
+def build_request(
+    args: argparse.Namespace,
+    *,
+    choice: Selection | None = None,
+    discovered: tuple[Discovered, ...] | None = None,
+    scope: Callable[[tuple[Build, ...]], Scope] | None = None,
+    in_groups: bool = False,
+    partial: bool = False,
+    unknown: Unknown | None = None,
+) -> RunRequest:
+    """Everything that can be refused is refused here, before anything is downloaded.
+
+    Args:
+        choice: Which builds, instead of what the options say.
+        discovered: What is run, instead of what the line names.
+        scope: What a search takes of the builds that there are; a run takes all of them.
+        in_groups: Environments may come and go, where the disk does not hold all of them.
+        partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
+        unknown: Told of them, where ``partial`` does not say what becomes of them.
+
+    Raises:
+        BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
+    """
+    from bisect_torch import environments
+    from bisect_torch.cli.options import environment_options, python_minor
+    from bisect_torch.engine import host
+    from bisect_torch.engine.executor import default_jobs
+    from bisect_torch.engine.request import RunRequest
+    from bisect_torch.model import CaseKind, Isolation
+    from bisect_torch.redaction import private_of, this_machine
+    from bisect_torch.releases.choosing import choose_builds
+    from bisect_torch.releases.commits import check_source
+    from bisect_torch.results import ResultsFile
+
+    named: Path | None = vars(args).get("source")
+    source = None if named is None else check_source(named)
+    discovered = discover(args) if discovered is None else discovered
+    _refuse_empty_choice(discovered, args.select)
+    options = environment_options(args, both_locks=choice is None)
+    private = private_of(
+        this_machine(),
+        store=options.store.root,
+        projects=options.editable,
+        case_files=[item.file.path for item in discovered if item.file.kind is not CaseKind.COMMAND],
+    )
+    file = ResultsFile.open(args.output, private=private)
+    minor = python_minor(options)
+    projects = tuple(environments.project_at(folder) for folder in options.editable)
+    left_out: dict[str, str] = {}
+
+    def leave_out(name: str, error: InfrastructureError) -> None:
+        left_out[name] = error.message
+        _note(f"{name} is not known, and left out: {error.message}")
+
+    builds = choose_builds(
+        choice or selection(args),
+        options.index,
+        python=minor,
+        backend=options.backend,
+        cache_dir=options.store.index_cache,
+        ledger=options.store.nightlies,
+        installed=lambda build: environments.is_installed(build, options, minor),
+        note=_note,
+        unknown=leave_out if partial else unknown,
+        ask_facts=scope is None,
+    )
+    at_most = first = None
+    if scope is not None:
+        part = scope(builds)
+        builds, at_most, first = _with_facts(part, options.store.nightlies, minor), part.at_most, part.first
+    shard, whole = shard_of(args), builds
+    builds, lines = _with_twins(whole if shard is None else shard.builds(whole), args.locks)
+    return RunRequest(
+        builds=builds,
+        lines=lines,
+        discovered=discovered,
+        environment_options=options,
+        plan=_with_notes(
+            environments.plan_environments(
+                builds,
+                options,
+                at_most=at_most,
+                now=first,
+                in_groups=in_groups,
+                among=_with_twins(whole, args.locks)[0],
+            ),
+            args,
+            projects,
+        ),
+        results=args.output,
+        file=file,
+        working_directory=Path.cwd(),
+        devices=args.device,
+        select=args.select,
+        jobs=args.jobs or default_jobs(args.device),
+        timeout_s=args.timeout,
+        repeats=args.repeat,
+        isolation=Isolation(args.isolation) if args.isolation else None,
+        threads=args.threads,
+        seed=args.seed,
+        memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
+        fresh=args.fresh,
+        thorough=args.thorough,
+        guard=_guard(),
+        projects=projects,
+        command_line=tuple(sys.argv[1:]),
+        source=source,
+        shard=shard,
+        edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
+        unknown=left_out,
+    )
+
+
+def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
+    """The case files, scripts, suites or command that the line names."""
+    from bisect_torch import cases
+
+    words = tuple(args.command_words or ())
+    return cases.discover(
+        args.files,
+        suites=args.suite,
+        command=words,
+        pytest_words=args.pytest_words,
+        bad_if_output=args.bad_if_output,
+    )
+
+
+def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
+    """An expression that cannot be read, or fits nothing, ends the run here where every instance is known by now."""
+    from bisect_torch import cases
+    from bisect_torch.errors import UsageError
+
+    if expression is None:
+        return
+    known = [instance for item in discovered for instance in item.instances or ()]
+    if cases.matching(known, expression) or any(item.instances is None for item in discovered):
+        return
+    names = list(dict.fromkeys(instance.case.name for instance in known))
+    raise UsageError(
+        f"-k {expression!r} fits none of {len(known)} instances",
+        hint=f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}",
+    )
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _with_facts(scope: Scope, ledger: Path, minor: str | None) -> tuple[Build, ...]:
+    """The builds of a search; of the first ones the commit and size that must be asked for."""
+    from bisect_torch.releases.nightly_ledger import NightlyLedger
+    from bisect_torch.releases.unreleased import with_facts
+
+    first = [build for build in scope.builds if build.name in scope.first]
+    known = {build.name: build for build in with_facts(first, NightlyLedger(ledger), python=minor, note=_note)}
+    return tuple(known.get(build.name, build) for build in scope.builds)
+
+
+def _with_twins(
+    builds: tuple[Build, ...], locks: Sequence[str]
+) -> tuple[tuple[Build, ...], tuple[tuple[str, ...], ...]]:
+    """Where both kinds of locks are asked for: each build that has one once more with today's dependencies, and the
+    lines along which they are compared."""
+    from bisect_torch.model import TODAY, BuildKind
+
+    if len(locks) < 2:
+        return builds, ()
+    pairs = [(each, each.with_variant(TODAY)) for each in builds if each.kind is not BuildKind.LOCAL]
+    lines = (tuple(each.name for each in builds), *((each.name, twin.name) for each, twin in pairs))
+    return (*builds, *(twin for _, twin in pairs)), lines
+
+
+def _with_notes(plan: EnvironmentPlan, args: argparse.Namespace, projects: Sequence[Project]) -> EnvironmentPlan:
+    """The plan, which also says what is tested and that pytest is installed though nobody named it."""
+    import dataclasses
+
+    notes = [f"--with-editable: {project}" for project in projects]
+    if implied := implied_extras(args):
+        pytest = implied[0].partition(";")[0]
+        notes.append(f"{pytest} is installed in each environment; --with pytest==… chooses another")
+    return dataclasses.replace(plan, notes=(*plan.notes, *notes))
+
+
+def _guard() -> str | None:
+    """The guard that the environment asks for; the workers inherit the variable."""
+    from bisect_torch.errors import UsageError
+    from bisect_torch.numerics.guard import settings
+
+    try:
+        asked = settings.from_environment()
+    except ValueError as wrong:
+        raise UsageError(
+            str(wrong), hint="unset BISECT_TORCH_GUARD, or set it to 1 or to DEVICE:LIMIT as in mps:4294967296"
+        ) from wrong
+    return None if asked is None else f"{asked.device}:{asked.limit}"

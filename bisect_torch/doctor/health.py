@@ -1,0 +1,27 @@
+"""What lies in the store: whole environments, changed ones, and what killed runs left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.environments.health import store_health as look
+
+
+def store_health(asked: Asked) -> Iterator[Check]:
+    """Whether the environments are as they were stamped."""
+    if not asked.store.envs.is_dir():
+        yield Check("environments", Status.OK, "none yet", "the first run makes them", "bisect-torch run --dry-run")
+        return
+    found = look(asked.store)
+    in_use = f"; {len(found.in_use)} used by a run at this moment" if found.in_use else ""
+    yield Check("environments", Status.OK, f"{len(found.whole)} whole{in_use}")
+    for name, why in found.damaged.items():
+        means = "it is put aside, and made anew by the next run that needs it"
+        yield Check("environments", Status.WARNING, f"{name}: {why}", means, "bisect-torch envs build --versions …")
+    if found.left:
+        fix = "bisect-torch envs prune --older 99999"
+        means = "half made or put aside; it takes room until the next run removes it"
+        yield Check("leftovers", Status.WARNING, some(found.left), means, fix)
+    if found.building:
+        yield Check("locks", Status.OK, f"held by a run that builds: {some(found.building)}")

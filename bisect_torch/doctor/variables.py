@@ -1,0 +1,99 @@
+"""Environment variables that change what a run does. Names are shown, never values: they may hold passwords."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.environments.store import STORE_VARIABLE
+from bisect_torch.environments.uv import NOT_FOR_UV
+from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE
+
+PREFIX = "BISECT_TORCH_"
+KNOWN = {
+    STORE_VARIABLE: "the store",
+    BACKEND_INDEX_VARIABLE: "where --torch-backend takes its wheels from",
+    "BISECT_TORCH_DEBUG": "errors come with their traceback",
+    "BISECT_TORCH_GUARD": "the guard of large tensors is around every cell",
+    # Of the tool's own tests and processes; they change no run.
+    "BISECT_TORCH_BACKEND": "",
+    "BISECT_TORCH_MATRIX_RESULTS": "",
+    "BISECT_TORCH_TEST_PYTHONS": "",
+    "BISECT_TORCH_UPDATE_SNAPSHOTS": "",
+    "BISECT_TORCH_WORKER": "",
+}
+"""Each variable that the tool reads, and what it changes."""
+
+_UV = {
+    "UV_OFFLINE": "no server is asked",
+    "UV_LINK_MODE": "environments may take 80 GB in place of 47",
+    "UV_INDEX_STRATEGY": "which of several indexes counts",
+    "UV_PYTHON_DOWNLOADS": "whether Pythons are fetched",
+    **dict.fromkeys(
+        ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"),
+        "where builds come from",
+    ),
+}
+_PIP = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+    "PIP_PROXY": "HTTPS_PROXY",
+    "PIP_NO_INDEX": "UV_OFFLINE",
+}
+"""What pip reads and uv does not, and the name of it that uv knows."""
+
+_REACH_CELLS = re.compile(
+    r"LD_PRELOAD|LD_LIBRARY_PATH|DYLD_\w+|ATEN_CPU_CAPABILITY|NVIDIA_TF32_OVERRIDE|CUDA_VISIBLE_DEVICES"
+    r"|(OMP|MKL|OPENBLAS|KMP|CUBLAS|CUDNN|ONEDNN|DNNL)_\w+|(TORCH|PYTORCH|TRITON)\w*"
+)
+
+
+def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[Check]:
+    """Those that are set and matter.
+
+    Args:
+        given: In place of this process's.
+    """
+    names = sorted(name for name, value in (os.environ if given is None else given).items() if value)
+    yield from _own(names)
+    yield from _of_uv(names)
+    for name in names:
+        if name in _PIP:
+            fix = f'export {_PIP[name]}="${name}"'
+            yield Check(name, Status.WARNING, "set", "pip reads it, uv and this tool do not", fix)
+    reach = [name for name in names if _REACH_CELLS.fullmatch(name)]
+    if reach:
+        means = "cells see them on every release alike; what they change, others do not see"
+        fix = f"env {' '.join(f'-u {name}' for name in reach)} bisect-torch run …"
+        yield Check("variables", Status.WARNING, some(reach), means, fix)
+    else:
+        yield Check("variables", Status.OK, "none that change what cells compute")
+
+
+def _own(names: list[str]) -> Iterator[Check]:
+    for name in names:
+        if not name.startswith(PREFIX):
+            continue
+        if name not in KNOWN:
+            near = difflib.get_close_matches(name, list(KNOWN), n=1)
+            fix = f'export {near[0]}="${name}"' if near else f"unset {name}"
+            yield Check(name, Status.WARNING, "set", "nothing reads a variable of this name", fix)
+        elif KNOWN[name]:
+            yield Check(name, Status.OK, "set", KNOWN[name])
+
+
+def _of_uv(names: list[str]) -> Iterator[Check]:
+    ignored = [name for name in names if name in NOT_FOR_UV and name.startswith("UV_")]
+    if ignored:
+        means = "kept from uv: environments are the same whatever they say"
+        yield Check("variables of uv", Status.OK, some(ignored), means)
+    for name in names:
+        if name in _UV:
+            costs = name in ("UV_OFFLINE", "UV_LINK_MODE")
+            status = Status.WARNING if costs else Status.OK
+            yield Check(name, status, "set", _UV[name], f"unset {name}" if costs else "")

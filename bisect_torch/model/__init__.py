@@ -1,0 +1,36 @@
+"""The words of the tool as frozen types. Every room imports this package; it imports none of them.
+
+Only the standard library is used.
+"""
+
+from bisect_torch.model.builds import CANDIDATE_SUFFIX, TODAY, Build, BuildKind, Environment, Variant, is_variant_name
+from bisect_torch.model.cases import Case, CaseFile, CaseKind, Instance, Limits, Scalar
+from bisect_torch.model.observations import FACT_FIELDS, Isolation, Judgement, Observation, Outcome, Verdict
+from bisect_torch.model.series import Boundary, Point, Series, Transition, TransitionKind
+
+__all__ = [
+    "CANDIDATE_SUFFIX",
+    "FACT_FIELDS",
+    "TODAY",
+    "Boundary",
+    "Build",
+    "BuildKind",
+    "Case",
+    "CaseFile",
+    "CaseKind",
+    "Environment",
+    "Instance",
+    "Isolation",
+    "Judgement",
+    "Limits",
+    "Observation",
+    "Outcome",
+    "Point",
+    "Scalar",
+    "Series",
+    "Transition",
+    "TransitionKind",
+    "Variant",
+    "Verdict",
+    "is_variant_name",
+]

@@ -1,0 +1,57 @@
+"""Which rows other tolerances cannot judge otherwise, and why: else silence about them reads as a judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bisect_torch.analysis import judge
+from bisect_torch.analysis.columns import ROW, telling
+from bisect_torch.model import Observation, Series, Verdict
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.text import clean, listed, plural
+
+_FACTS = (
+    *ROW, "outcome", "phase", "exit_code", "signal", "error_type", "root_type", "frame_origin", "frame",
+    "missing_module", "absent_name", "failed_capability", "returned_false", "checks", "mismatch", "nan_mismatches",
+    "inf_mismatches",
+)  # fmt: skip
+
+_NO_NUMBERS = "no check() stored numbers there, and what a case asserts or returns itself has no tolerance"
+_AT_ANY = "another shape, dtype or structure, a NaN or an infinity is wrong at any tolerance"
+_NO_VALUE = "there is no value to judge: an exception, a crash or a time limit ended them"
+_MOST_NAMES = 6
+
+
+def not_rejudged_words(findings: Findings) -> list[str]:
+    """A sentence for each reason, with the rows that were judged and whose verdicts cannot depend on tolerances."""
+    reasons: dict[tuple[str, str, str], set[str | None]] = {}
+    for each in telling(findings.observations, _FACTS):
+        verdict = judge(each).verdict
+        if verdict.judged:
+            row = (each.case_file, each.instance, each.device)
+            reasons.setdefault(row, set()).add(_reason(each, verdict))
+    rows: dict[str, list[Series]] = {}
+    for series in findings.series:
+        found = reasons.get((series.case_file, series.instance, series.device), {None})
+        if None not in found:
+            rows.setdefault(next(each for each in (_NO_NUMBERS, _AT_ANY, _NO_VALUE) if each in found), []).append(
+                series
+            )
+    return [_words(series, reason, findings) for reason, series in rows.items()]
+
+
+def _reason(observation: Observation, verdict: Verdict) -> str | None:
+    """Why its verdict is the same under all tolerances; None where it need not be."""
+    if verdict not in (Verdict.OK, Verdict.WRONG):
+        return _NO_VALUE
+    if not observation.checks:
+        return _NO_NUMBERS
+    if observation.mismatch or observation.nan_mismatches or observation.inf_mismatches:
+        return _AT_ANY
+    return None
+
+
+def _words(rows: Iterable[Series], reason: str, findings: Findings) -> str:
+    several = findings.several_devices
+    names = [clean(findings.name_of(each)) + (f" on {clean(each.device)}" if several else "") for each in rows]
+    return f"not judged again, {plural(len(names), 'row')} ({listed(names, most=_MOST_NAMES)}): {reason}"

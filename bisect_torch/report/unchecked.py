@@ -1,0 +1,118 @@
+"""Rows that are ok only because they ran to their end: scripts and cases whose text checks nothing."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import sys
+from collections.abc import Iterator
+
+from bisect_torch.analysis.columns import telling
+from bisect_torch.model import Observation, Series, Verdict
+from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values
+from bisect_torch.report.files import COMMANDS
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.rerun import words_of
+from bisect_torch.report.text import clean, listed
+
+_MOST_NAMES = 6
+_FACTS = ("case_file", "case", "case_file_hash", "local_modules", "run_id")
+_CHECKING = re.compile(
+    "assert|check(?!point)|expect|verif|validat|fail|raise|anomaly|exit|abort|kill|record|filterwarnings|simplefilter",
+    re.IGNORECASE,
+)
+"""What is called anything like this may be a check."""
+
+_HIDING = frozenset({"eval", "exec", "globals", "locals", "vars", "quit", "__import__"})
+"""Built-in functions that may do what the text does not show."""
+
+_HARMLESS = frozenset({"torch", "numpy", "bisect_torch"})
+_MAY_CHECK = frozenset(
+    {"unittest", "doctest", "subprocess", "runpy", "importlib", "multiprocessing", "ctypes", "signal"}
+)
+"""Of the standard library: what tests, or runs something else."""
+
+
+def unchecked_words(findings: Findings) -> list[str]:
+    """One sentence with the rows, where there are any."""
+    rows = [clean(findings.name_of(each)) for each in unchecked(findings)]
+    if not rows:
+        return []
+    ran = "row only ran to its end" if len(rows) == 1 else "rows only ran to their end"
+    names = listed(rows, most=_MOST_NAMES)
+    return [
+        f"{len(rows):,} {ran}: nothing was checked, only an exception, a crash or a hang would have shown ({names})."
+    ]
+
+
+def unchecked(findings: Findings) -> list[Series]:
+    """Series that are ok wherever they were judged, of scripts and cases that are known to check nothing.
+
+    Of commands, of test suites and of what imports more than torch, numpy and the standard library nothing is known.
+    """
+    one_of_each = {
+        tuple(getattr(each, name) for name in _FACTS): each for each in telling(findings.observations, _FACTS)
+    }
+    known: dict[tuple[str, str], bool] = {}
+    for each in one_of_each.values():
+        place = each.case_file, each.case
+        known[place] = known.get(place, True) and _is_known_to_check_nothing(each, findings)
+    if not any(known.values()):
+        return []
+    return [
+        each
+        for each in findings.series
+        if known.get((each.case_file, each.instance.partition("[")[0]), False) and _is_ok_everywhere(each)
+    ]
+
+
+def _is_ok_everywhere(series: Series) -> bool:
+    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
+    return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
+
+
+def _is_known_to_check_nothing(observation: Observation, findings: Findings) -> bool:
+    source = findings.sources.get(observation.case_file_hash)
+    if source is None or observation.case_file == COMMANDS or observation.local_modules != "{}":
+        return False
+    run = next((run for run in findings.runs if run.get("run_id") == observation.run_id), {})
+    by_output = any(word.partition("=")[0] == "--bad-if-output" for word in words_of(run))
+    return not by_output and checks_nothing(source, observation.case)
+
+
+@functools.lru_cache(maxsize=256)
+def checks_nothing(source: str, case: str) -> bool:
+    """Whether a script, or this case of a case file, surely neither checks anything nor gives a value.
+
+    Args:
+        source: The whole file.
+    """
+    text = excerpt(source, case).text
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    names = names_of_case(tree)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_case(node, names)]
+    gives_value = any(returned_values(function) for function in functions)
+    return not gives_value and not any(map(_may_check, ast.walk(tree)))
+
+
+def _may_check(node: ast.AST) -> bool:
+    if isinstance(node, (ast.Assert, ast.Raise, ast.Try)):
+        return True
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        roots = set(imported_roots(node))
+        return not roots <= _HARMLESS | (sys.stdlib_module_names - _MAY_CHECK)
+    return any(_CHECKING.search(name) for name in _names(node)) or (isinstance(node, ast.Name) and node.id in _HIDING)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """What is used by name here; importing a name is no use of it."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.keyword) and node.arg is not None:
+        yield node.arg

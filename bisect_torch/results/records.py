@@ -1,0 +1,182 @@
+"""What stands in the lines of a journal: JSON objects with the version, ``v``, and one more key that says what it is.
+
+| key | value |
+|---|---|
+| `observation` | list: the values of an observation, in the order of :data:`~bisect_torch.results.schema.FIELDS` |
+| `observation` | object: field to value, without those that have their default; earlier tools wrote this |
+| `run` | manifest of a run |
+| `lock` | list: hash of a lock, its text |
+| `source` | list: SHA-256 of a case file or a neighbour that it imports, its text |
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from bisect_torch.errors import UsageError
+from bisect_torch.model import Observation, Outcome
+from bisect_torch.redaction import Private
+from bisect_torch.results import checks
+from bisect_torch.results.journal import Part, line, record_in
+from bisect_torch.results.metadata import Metadata
+from bisect_torch.results.schema import DEFAULTS, FIELDS, REQUIRED, SCHEMA_VERSION, arrow_type
+from bisect_torch.results.values import Values, columns_of, values_of
+
+_BEGIN = b'{"v":%d,"observation":' % SCHEMA_VERSION
+_BEGIN_LIST = _BEGIN + b"["
+_fractions = operator.itemgetter(
+    *(place for place, name in enumerate(FIELDS) if pa.types.is_floating(arrow_type(name)))
+)
+
+
+def observation_line(values: Values) -> bytes:
+    """The line of an observation."""
+    return line(b"%b%b}" % (_BEGIN, _list(values)))
+
+
+def _list(values: Values) -> bytes:
+    try:
+        # orjson writes null for what is not finite, which would be lost.
+        if all(map(isfinite, filter(None, _fractions(values)))):
+            return orjson.dumps(values)
+    except TypeError:  # a lone surrogate, a whole number beyond 64 bits
+        pass
+    return json.dumps(values, separators=(",", ":")).encode()
+
+
+@dataclass
+class Recovered:
+    """What a journal holds.
+
+    Args:
+        tables: Columns of the observations, in order.
+        metadata: Runs, locks and sources.
+        strange: Records that are whole, but of a kind that nobody knows.
+        damaged: Lines that do not fit their digest, as they stand there.
+        torn: The last line has no end.
+    """
+
+    tables: list[pa.Table] = field(default_factory=list)
+    metadata: Metadata = field(default_factory=Metadata)
+    strange: list[Mapping[str, object]] = field(default_factory=list)
+    damaged: list[bytes] = field(default_factory=list)
+    torn: bool = False
+
+
+def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
+    """What the parts of a journal say, without anything private.
+
+    Args:
+        path: Of the results file, for messages.
+
+    Raises:
+        UsageError: It was written by a newer version of the tool.
+    """
+    found = Recovered()
+    runs: list[Mapping[str, object]] = []
+    texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
+    for part in parts:
+        found.damaged += part.damaged
+        found.torn = found.torn or part.torn
+        rows: list[Values] = []
+        for text in part.texts:
+            values = _quickly(text)
+            if values is not None:
+                rows.append(values)
+                continue
+            record = record_in(text)
+            if record is None:
+                found.damaged.append(line(text).rstrip(b"\n"))
+                continue
+            _check_version(path, record.get("v"))
+            try:
+                _take(record, rows, runs, texts)
+            except (KeyError, ValueError, TypeError, AttributeError):
+                found.strange.append(record)
+        if rows:
+            found.tables += _columns(rows, found.strange, private)
+    metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
+    found.metadata = Metadata().with_more(metadata)
+    return found
+
+
+def _quickly(text: bytes) -> Values | None:
+    """The values of an observation of this version; None where it takes a closer look."""
+    if not text.startswith(_BEGIN_LIST):
+        return None
+    try:
+        record = orjson.loads(text)
+    except ValueError:  # a number that is not finite
+        return None
+    values = tuple(record["observation"])
+    return values if len(values) == len(FIELDS) and len(record) == 2 else None
+
+
+def _take(
+    record: Mapping[str, Any],
+    rows: list[Values],
+    runs: list[Mapping[str, object]],
+    texts: Mapping[str, dict[str, str]],
+) -> None:
+    """
+    Raises:
+        KeyError, ValueError, TypeError, AttributeError: It is of a kind that nobody knows.
+    """
+    (kind,) = record.keys() - {"v"}
+    value = record[kind]
+    if kind == "observation":
+        rows.append(
+            values_of(known_fields(dict(zip(FIELDS, value, strict=True)) if isinstance(value, list) else value))
+        )
+    elif kind == "run":
+        runs.append(checks.run(value))
+    else:
+        digest, text = checks.text(value)
+        texts[kind][digest] = text
+
+
+def _columns(rows: Sequence[Values], strange: list[Mapping[str, object]], private: Private) -> Iterator[pa.Table]:
+    """Rows as columns. Those that hold what they cannot are put beside."""
+    sound = list(rows)
+    if not all(map(checks.all_hold, FIELDS, zip(*rows, strict=True))):
+        sound = []
+        for values in rows:
+            try:
+                known_fields(dict(zip(FIELDS, values, strict=True)))
+                sound.append(values)
+            except ValueError:
+                strange.append({"v": SCHEMA_VERSION, "observation": list(values)})
+    if sound:
+        yield columns_of(private.rows(FIELDS, sound))
+
+
+def known_fields(values: Mapping[str, object]) -> Observation:
+    """An observation from a journal's record; fields that this version does not know are left out.
+
+    Raises:
+        ValueError: A field holds what it cannot.
+        TypeError, KeyError: A field is missing.
+    """
+    known: dict[str, Any] = {name: value for name, value in values.items() if name in REQUIRED or name in DEFAULTS}
+    for name, value in known.items():
+        if not checks.holds(name, value):
+            raise ValueError(f"{name} is {value!r:.40}")
+    Outcome(known["outcome"])
+    return Observation(**known)
+
+
+def _check_version(path: Path, version: object) -> None:
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UsageError(
+            f"the journal of {path} has schema version {version}; this bisect-torch reads up to {SCHEMA_VERSION}",
+            hint="upgrade bisect-torch, or name another results file",
+        )
