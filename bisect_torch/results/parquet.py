@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bisect_torch import own_digest
 from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.results import checks
+from bisect_torch.results import compute as pc
 from bisect_torch.results.foreign import what_it_is
 from bisect_torch.results.held import Source, Stored
 from bisect_torch.results.metadata import Metadata

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bisect_torch.analysis.columns import ROW, Codes, Columns
 from bisect_torch.model import Observation
+from bisect_torch.results import compute as pc
 from bisect_torch.results.held import Held
 from bisect_torch.results.schema import DEFAULTS
 
@@ -200,9 +200,11 @@ def _made(
 def _listed(column: pa.Array, default: object) -> list[object]:
     if column.null_count == len(column):
         return [default] * len(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    values: list[object] = column.to_pylist()
+    if pa.types.is_dictionary(column.type):  # by hand: Arrow's own way needs compute
+        names = [*column.dictionary.to_pylist(), None]
+        values = [names[-1 if place is None else place] for place in column.indices.to_pylist()]
+    else:
+        values = column.to_pylist()
     if default is not None and column.null_count:
         return [default if value is None else value for value in values]
     return values
