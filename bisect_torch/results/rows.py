@@ -67,12 +67,15 @@ class Rows(Columns):
         if number <= _FEW:
             values: Iterable[tuple[object, ...]] = map(self._row, places)
         else:
-            values = zip(*[self._some(name, start, places) for name in self.held.names], strict=True)
+            values = zip(*[self._some(name, places) for name in self.held.names], strict=True)
         return list(_made(self.held.names, self._absent, values))
 
-    def _some(self, name: str, start: int, places: Sequence[int]) -> list[object]:
+    def _some(self, name: str, places: Sequence[int]) -> list[object]:
         column = self.held.column(name)
-        part = column.slice(start, len(places)) if self._places is None else column.take(as_array(places))
+        if isinstance(places, range) and places.step == 1:
+            part = column.slice(places.start, len(places))
+        else:
+            part = column.take(as_array(places))
         return _listed(part, DEFAULTS.get(name))
 
     def _row(self, place: int) -> tuple[object, ...]:
