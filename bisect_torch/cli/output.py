@@ -6,12 +6,13 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bisect_torch.errors import BisectTorchError
 
+TYPE_CHECKING = False  # as in typing, which --help does without
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bisect_torch.interruption import Interruption
 
 

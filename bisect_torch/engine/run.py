@@ -75,6 +75,7 @@ class Run:
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
         self._parked: list[Environment] = []
+        self._begun = False
         self._noted: set[events.Note] = set()
 
     # --- the loop ---------------------------------------------------------------------------------------------
@@ -114,10 +115,6 @@ class Run:
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        with self._step("journal"):
-            self._ledger.file.begin(self._manifest(ended=False))
-            for item in self._request.discovered:
-                self._ledger.file.add_sources(cases.sources(item.file))
         self._site.open(self._inbox.put)
         finished = interrupted = False
         try:
@@ -164,8 +161,9 @@ class Run:
                 self._keep_what_ended()
         finally:
             # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
-            with self._step("results file"):
-                self._ledger.file.finish(self._manifest(ended=finished))
+            if self._begun or not self._ledger.file.settled:
+                with self._step("results file"):
+                    self._ledger.file.finish(self._manifest(ended=finished))
         self._making.end(max(0.0, deadline - time.monotonic()))
 
     def _keep_what_ended(self) -> None:
@@ -266,7 +264,18 @@ class Run:
         """Environments are needed; the first of their groups is made."""
         self._making.want(builds)
         if self._making.waiting:
+            self._begin()
             self._install()
+
+    def _begin(self) -> None:
+        """Record the run before the first thing that it adds. One that finds everything known is no part of results."""
+        if self._begun:
+            return
+        self._begun = True
+        with self._step("journal"):
+            self._ledger.file.begin(self._manifest(ended=False))
+            for item in self._request.discovered:
+                self._ledger.file.add_sources(cases.sources(item.file))
 
     def _install(self) -> None:
         """Make the next group of environments ready.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -52,6 +51,8 @@ def _requirements(root: Path) -> Iterator[tuple[str, list[Requirement]]]:
     for name, info in records(root):
         path = info / "METADATA"
         if path.is_file():
+            from email.parser import HeaderParser  # only now: every command loads this room
+
             lines = HeaderParser().parsestr(path.read_text(encoding="utf-8")).get_all("Requires-Dist") or []
             yield name, [requirement for line in lines if (requirement := _read(line)) is not None]
 

@@ -56,6 +56,8 @@ def locked(
     Args:
         needed: Build name to the pins of its lock, and what they are for.
     """
+    if not needed:
+        return {}
     table: dict[str, KnownWheel] = {**known_wheels(), **remembered_sizes(options.store.nightlies)}
     unknown = {
         pin.project

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
@@ -14,7 +15,9 @@ from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.index import IndexOptions, catalogue_builds, effective_options, list_builds
 from bisect_torch.releases.nightly_words import NIGHTLY
 from bisect_torch.releases.selection import Selection, is_path, release_order, select
-from bisect_torch.releases.unreleased import Unreleased
+
+if TYPE_CHECKING:
+    from bisect_torch.releases.unreleased import Unreleased
 
 Unknown = Callable[[str, InfrastructureError], None]
 """Told the name of builds that cannot be known, and why the index that knows them could not be asked."""
@@ -64,6 +67,9 @@ def choose_builds(
     releases = _Releases(options, python, backend, cache_dir, note)
     if not selection.unreleased and not selection.nightly and selection.inside is None:
         return releases.chosen(selection, unknown)
+    # Only now: it loads what asks servers, which takes as long as all else that is needed to find releases.
+    from bisect_torch.releases.unreleased import Unreleased
+
     return _with_unreleased(
         selection,
         Unreleased.of(

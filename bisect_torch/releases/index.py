@@ -6,16 +6,17 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 from packaging.version import InvalidVersion, Version
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.catalogue import Release, load_catalogue
-from bisect_torch.releases.locks import lock_hashes, lock_path
+from bisect_torch.releases.locks import lock_path, read_lock
 from bisect_torch.releases.pages import (
     IndexFile,
     Outdated,
@@ -25,7 +26,16 @@ from bisect_torch.releases.pages import (
     local_path,
     shown_url,
 )
-from bisect_torch.releases.platforms import Target, named_pythons, sorted_pythons, this_python
+from bisect_torch.releases.platforms import (
+    Target,
+    fits_others,
+    named_platforms,
+    named_pythons,
+    parsed_filename,
+    platforms_here,
+    sorted_pythons,
+    this_python,
+)
 from bisect_torch.releases.sizes import known_wheels
 from bisect_torch.releases.uv_settings import read_uv_settings
 
@@ -34,6 +44,9 @@ BACKEND_INDEX_BASE = "https://download.pytorch.org/whl"
 
 BACKEND_INDEX_VARIABLE = "BISECT_TORCH_BACKEND_INDEX"
 """Environment variable with another base address, for mirrors and tests."""
+
+
+_HASH_DIGITS = 64
 
 
 @dataclass(frozen=True)
@@ -238,27 +251,44 @@ def builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], pyth
     grouped: dict[str, list[IndexFile]] = {}
     for file in files:
         try:
-            _, version, _, _ = parse_wheel_filename(file.filename)
+            _, version, _, _ = parsed_filename(file.filename)
         except (InvalidWheelFilename, InvalidVersion):
             continue
         grouped.setdefault(version.public, []).append(file)
-    named = {name for group in grouped.values() for file in group for name in named_pythons(file.filename)}
-    candidates = sorted_pythons([*named, *known_pythons()])
-    builds = (_build(version, group, catalogue.get(version), candidates, python) for version, group in grouped.items())
+    names = [file.filename for group in grouped.values() for file in group]
+    candidates = sorted_pythons([*chain(*map(named_pythons, names)), *known_pythons()])
+    here = platforms_here().intersection(chain(*map(named_platforms, names)))
+    builds = (
+        _build(version, group, catalogue.get(version), candidates, python, here) for version, group in grouped.items()
+    )
     return [build for build in builds if build is not None]
 
 
 def _build(
-    version: str, files: list[IndexFile], release: Release | None, candidates: Iterable[str], python: str | None
+    version: str,
+    files: list[IndexFile],
+    release: Release | None,
+    candidates: Iterable[str],
+    python: str | None,
+    here: frozenset[str] | None = None,
 ) -> Build | None:
-    """The build, None when no wheel fits this platform."""
-    pythons = tuple(name for name in candidates if best_file(files, name) is not None)
+    """The build, None when no wheel fits this platform.
+
+    Args:
+        here: The platform tags of this machine that wheels name; all of them when None.
+    """
+    here = platforms_here() if here is None else here
+    usable = [file for file in files if not here.isdisjoint(named_platforms(file.filename))]
+    if not any(fits_others(file.filename) for file in usable):
+        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in usable)))
+    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(usable, name, here) is not None)
     if not pythons:
         return None
-    shown = best_file(files, python or pythons[-1])
+    shown = best_file(usable, python or pythons[-1], here)
     same = release is not None and _is_release(version, files)
-    days = [file.uploaded.astimezone(datetime.timezone.utc).date() for file in files if file.uploaded is not None]
-    day = min(days, default=release.day if release is not None else None)
+    first = min((file.uploaded for file in files if file.uploaded is not None), default=None)
+    catalogued = release.day if release is not None else None
+    day = catalogued if first is None else first.astimezone(datetime.timezone.utc).date()
     return Build(
         kind=BuildKind.NIGHTLY if Version(version).is_devrelease else BuildKind.RELEASE,
         version=version,
@@ -274,18 +304,26 @@ def _build(
 
 def _is_release(version: str, files: Iterable[IndexFile]) -> bool:
     """Whether these are the files that the committed lock names."""
-    hashes = lock_hashes(version, "torch")
-    return any(file.sha256 in hashes for file in files if file.sha256 is not None)
+    path = lock_path(version)
+    if path is None:
+        return False
+    text = read_lock(path)
+    # No need to parse it: no other project's file has the hash of a file of torch.
+    return any(f"--hash=sha256:{file.sha256}" in text for file in files if len(file.sha256 or "") == _HASH_DIGITS)
 
 
-def best_file(files: Iterable[IndexFile], python: str) -> IndexFile | None:
-    """The file that an installer would choose for this Python here."""
-    target = Target(python)
+def best_file(files: Iterable[IndexFile], python: str, tags: frozenset[str] | None = None) -> IndexFile | None:
+    """The file that an installer would choose for this Python here.
+
+    Args:
+        tags: See :class:`~bisect_torch.releases.platforms.Target`.
+    """
+    target = Target(python, tags=tags)
     ranked = []
     for file in files:
         rank = target.rank(file.filename)
         if rank is not None and _allows(file.requires_python, python):
-            ranked.append((parse_wheel_filename(file.filename)[1], rank, file))
+            ranked.append((parsed_filename(file.filename)[1], rank, file))
     if not ranked:
         return None
     # A later local part is preferred, as installers do.

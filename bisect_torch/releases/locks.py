@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from packaging.markers import Marker
@@ -113,18 +112,6 @@ def parse_lock(text: str) -> tuple[Pin, ...]:
         name = canonicalize_name(requirement.name)
         pins.append(Pin(name, version.version, requirement.marker, tuple(_HASH.findall(words))))
     return tuple(pins)
-
-
-def lock_hashes(version: str, project: str) -> frozenset[str]:
-    """Hashes of a project's files in the committed lock of a release; empty when there is no lock."""
-    path = lock_path(version)
-    return _hashes(path, project) if path is not None else frozenset()
-
-
-@lru_cache(maxsize=256)
-def _hashes(path: Path, project: str) -> frozenset[str]:
-    pins = parse_lock(read_lock(path))
-    return frozenset(value for pin in pins if pin.project == project for value in pin.hashes)
 
 
 # --- making

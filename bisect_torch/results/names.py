@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bisect_torch.errors import UsageError
+from bisect_torch.results import compute as pc
 
 _COLUMN = "instance"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bisect_torch import own_digest
 from bisect_torch.analysis.columns import judged
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.results import checks
+from bisect_torch.results import compute as pc
 from bisect_torch.results.foreign import what_it_is
 from bisect_torch.results.held import Source, Stored
 from bisect_torch.results.metadata import Metadata
@@ -120,10 +120,12 @@ def _shared(schema: pq.ParquetSchema) -> list[str]:
 def _empty(file: pq.ParquetFile) -> set[str]:
     """Columns that hold nothing but their defaults, as the file's statistics tell."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    columns, fields = file.schema, file.schema_arrow  # made anew each time that they are asked for
+    by_name = {field.name: field for field in fields}
     found = set()
-    for place in range(len(file.schema)):
-        path = file.schema.column(place).path
-        field = file.schema_arrow.field(path) if path in DEFAULTS and path in file.schema_arrow.names else None
+    for place in range(len(columns)):
+        path = columns.column(place).path
+        field = by_name.get(path) if path in DEFAULTS else None
         if field is None or not checks.as_held(field.type, path):
             continue
         chunks = [(group.num_rows, group.column(place).statistics) for group in groups]

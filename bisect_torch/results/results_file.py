@@ -40,6 +40,7 @@ class ResultsFile:
         self.path = path
         self.private = private
         self.problems: tuple[str, ...] = ()
+        self._whole = True
         self._metadata = metadata
         self._journal = journal
         self._recorded = Recorded(stored)
@@ -68,8 +69,9 @@ class ResultsFile:
         _check_place(path, journal.path, must_exist)
         private = this_machine() if private is None else private
         content = recovered(path, journal.parts(), private)
-        stored, metadata = _read(path, private) if path.exists() else (None, Metadata())
+        stored, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
         results = cls(path, stored, metadata, journal, private)
+        results._whole = redacted
         results._take_in(content)
         return results
 
@@ -84,6 +86,11 @@ class ResultsFile:
             self.problems += (f"{self._journal.path}: {len(content.damaged)} damaged lines are not used",)
         if content.torn:
             self.problems += (f"{self._journal.path}: the last line was cut off; that cell will run again",)
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to be written that the Parquet file does not hold as it would be written now."""
+        return self._whole and self.path.exists() and not self._journal.path.exists()
 
     def lookup(self, key: str) -> list[Observation]:
         """Every observation of a cell, of all repeats and runs, in the order in which they were recorded."""
@@ -202,9 +209,9 @@ class ResultsFile:
             ) from error
 
     def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
-        stored, metadata = (
-            _read(self.path, self.private) if self.path.exists() else (self._recorded.stored, self._metadata)
-        )
+        stored, metadata = self._recorded.stored, self._metadata
+        if self.path.exists():
+            stored, metadata, _ = _read(self.path, self.private)
         recorded = Recorded(stored)
         recorded.extend(content.tables)
         recorded.extend(self._recorded.added)
@@ -218,6 +225,7 @@ class ResultsFile:
         self._journal.remove_locked()
         self._metadata = metadata
         self._recorded = recorded
+        self._whole = True
 
     def close(self) -> None:
         """Let go of the journal; what has been appended stays there."""
@@ -230,13 +238,13 @@ class ResultsFile:
         self.close()
 
 
-def _read(path: Path, private: Private) -> tuple[Source, Metadata]:
-    """Columns and metadata of a file; redacted here where its writer did not do that yet."""
+def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
+    """Columns and metadata of a file, and whether its writer had redacted it; else that is done here."""
     stored, metadata, redacted = read_table(path)
     if redacted:
-        return stored, metadata
+        return stored, metadata, True
     found = in_columns(map(private.observation, Rows(Held([stored]))))
-    return found, metadata.redacted(private)
+    return found, metadata.redacted(private), False
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bisect_torch.analysis.columns import ROW, Codes, Columns
 from bisect_torch.model import Observation
+from bisect_torch.results import compute as pc
 from bisect_torch.results.held import Held
 from bisect_torch.results.schema import DEFAULTS
 
@@ -67,12 +67,15 @@ class Rows(Columns):
         if number <= _FEW:
             values: Iterable[tuple[object, ...]] = map(self._row, places)
         else:
-            values = zip(*[self._some(name, start, places) for name in self.held.names], strict=True)
+            values = zip(*[self._some(name, places) for name in self.held.names], strict=True)
         return list(_made(self.held.names, self._absent, values))
 
-    def _some(self, name: str, start: int, places: Sequence[int]) -> list[object]:
+    def _some(self, name: str, places: Sequence[int]) -> list[object]:
         column = self.held.column(name)
-        part = column.slice(start, len(places)) if self._places is None else column.take(as_array(places))
+        if isinstance(places, range) and places.step == 1:
+            part = column.slice(places.start, len(places))
+        else:
+            part = column.take(as_array(places))
         return _listed(part, DEFAULTS.get(name))
 
     def _row(self, place: int) -> tuple[object, ...]:
@@ -200,9 +203,11 @@ def _made(
 def _listed(column: pa.Array, default: object) -> list[object]:
     if column.null_count == len(column):
         return [default] * len(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    values: list[object] = column.to_pylist()
+    if pa.types.is_dictionary(column.type):  # by hand: Arrow's own way needs compute
+        names = [*column.dictionary.to_pylist(), None]
+        values = [names[-1 if place is None else place] for place in column.indices.to_pylist()]
+    else:
+        values = column.to_pylist()
     if default is not None and column.null_count:
         return [default if value is None else value for value in values]
     return values

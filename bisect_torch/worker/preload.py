@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import linecache
 import os
 import sys
 from typing import Any, Dict, MutableMapping
@@ -20,6 +21,8 @@ _COMPILE_MODULES = (
     "torch._functorch.aot_autograd",
     "torch._higher_order_ops",
 )
+
+_IN_STACKS_OF_SEEDING = ("torch.random", "torch.cuda", "torch.xpu", "torch.mtia", "bisect_torch.worker", "__main__")
 
 
 def torch_and_checks() -> None:
@@ -38,6 +41,22 @@ def torch_and_checks() -> None:
         # An environment's own torch may lack what the checks need; the cell that uses them then says so.
         with contextlib.suppress(ImportError, AttributeError):
             importlib.import_module(name)
+    _what_seeding_needs()
+
+
+def _what_seeding_needs() -> None:
+    """Load once what every cell's seeding would load in its own fork: half of a small cell's time (measured).
+
+    numpy 2 imports its random numbers at their first use. torch keeps seeds for devices that are not in use with the
+    stack, line by line, whose sources it reads.
+    """
+    if "numpy" in sys.modules:
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module("numpy.random")
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name.startswith(_IN_STACKS_OF_SEEDING) and isinstance(path, str) and path.endswith(".py"):
+            linecache.getlines(path)
 
 
 def compile_in_this_process(variables: MutableMapping[str, str]) -> None:

@@ -59,6 +59,24 @@ def test_help_and_version_import_no_library_and_no_command(words):
     )
 
 
+@pytest.mark.parametrize(("command", "loaded"), [("judge", set()), ("report", {"numpy"})])
+def test_what_pyarrow_would_load_for_nothing_is_left_out(command, loaded, tmp_path):
+    """numpy and pandas are installed here; only pictures of a report need the first."""
+    pytest.importorskip("pandas")
+    code = (
+        f"import sys; sys.argv = ['bisect-torch', {command!r}, {str(tmp_path / 'none.parquet')!r}]\n"
+        "from bisect_torch.cli.main import main\n"
+        "code = main()\n"
+        "import pyarrow as pa, pyarrow.parquet\n"
+        "assert pa.array([1, 2]).to_pylist() == [1, 2]\n"
+        "print('LOADED', sorted({'numpy', 'pandas'} & set(sys.modules)), file=sys.stderr)\n"
+        "sys.exit(code)"
+    )
+    done = in_child(code)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"LOADED {sorted(loaded)}\n")
+
+
 def test_help_shows_every_command_and_examples(capsys):
     assert cli.main([]) == 0
     text = capsys.readouterr().out
