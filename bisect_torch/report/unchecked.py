@@ -17,6 +17,7 @@ from bisect_torch.report.rerun import words_of
 from bisect_torch.report.text import clean, listed
 
 _MOST_NAMES = 6
+_FACTS = ("case_file", "case", "case_file_hash", "local_modules", "run_id")
 _CHECKING = re.compile(
     "assert|check(?!point)|expect|verif|validat|fail|raise|anomaly|exit|abort|kill|record|filterwarnings|simplefilter",
     re.IGNORECASE,
@@ -50,8 +51,11 @@ def unchecked(findings: Findings) -> list[Series]:
 
     Of commands, of test suites and of what imports more than torch, numpy and the standard library nothing is known.
     """
+    one_of_each = {
+        tuple(getattr(each, name) for name in _FACTS): each for each in telling(findings.observations, _FACTS)
+    }
     known: dict[tuple[str, str], bool] = {}
-    for each in telling(findings.observations, ("case_file", "case", "case_file_hash", "local_modules", "run_id")):
+    for each in one_of_each.values():
         place = each.case_file, each.case
         known[place] = known.get(place, True) and _is_known_to_check_nothing(each, findings)
     if not any(known.values()):

@@ -132,7 +132,13 @@ def test_the_other_rows_of_a_group_are_a_sequence_without_a_copy() -> None:
     others = Others(group, [group[1], group[4]])
     left = [group[0], group[2], group[3], group[5]]
     assert list(others) == left
-    assert (len(others), others[0], others[-1], others[1:3], others[::-1]) == (4, left[0], left[-1], left[1:3], left[::-1])
+    assert (len(others), others[0], others[-1], others[1:3], others[::-1]) == (
+        4,
+        left[0],
+        left[-1],
+        left[1:3],
+        left[::-1],
+    )
     assert not Others(group[:1], group[:1])
 
 
