@@ -71,6 +71,12 @@ class Recovered:
     damaged: list[bytes] = field(default_factory=list)
     torn: bool = False
 
+    def given_away(self) -> Iterator[pa.Table]:
+        """The tables, each of which is then held no longer here."""
+        self.tables.reverse()
+        while self.tables:
+            yield self.tables.pop()
+
 
 def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
     """What the parts of a journal say, without anything private.

@@ -77,7 +77,7 @@ class ResultsFile:
 
     def _take_in(self, content: Recovered) -> None:
         self._metadata = self._metadata.with_more(content.metadata)
-        self._recorded.extend(content.tables)
+        self._recorded.extend(content.given_away())
         if content.strange or content.damaged or content.torn:
             self._journal.forget_read()  # :meth:`finish` puts aside what is not used
         if content.strange:
@@ -213,7 +213,7 @@ class ResultsFile:
         if self.path.exists():
             stored, metadata, _ = _read(self.path, self.private)
         recorded = Recorded(stored)
-        recorded.extend(content.tables)
+        recorded.extend(content.given_away())
         recorded.extend(self._recorded.added)
         metadata = metadata.with_more(content.metadata).with_more(self._metadata)
         metadata = metadata.with_more(Metadata(runs=() if manifest is None else (self.private.manifest(manifest),)))

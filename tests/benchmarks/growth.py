@@ -223,7 +223,7 @@ def _floor(cells: int, folder: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     from bisect_torch.results.parquet import ENCODING, complete
-    from bisect_torch.results.recorded import Recorded
+    from bisect_torch.results.recorded import ROWS_IN_A_BLOCK, Recorded
     from tests.support.many_results import many_results
 
     clock = _Clock()
@@ -238,7 +238,7 @@ def _floor(cells: int, folder: Path) -> dict[str, Any]:
     os.close(fd)
     table = pa.concat_tables(map(complete, recorded.blocks()))
     path = folder / "bare.parquet"
-    clock("pyarrow write", lambda: pq.write_table(table, path, row_group_size=2**18, **ENCODING))
+    clock("pyarrow write", lambda: pq.write_table(table, path, row_group_size=ROWS_IN_A_BLOCK, **ENCODING))
     clock("pyarrow read", lambda: pq.read_table(path))
     return clock.told()
 
