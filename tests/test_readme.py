@@ -30,7 +30,7 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 COMMANDS = [
-    line.partition("#")[0].partition(" < ")[0].strip()
+    line.partition("#")[0].partition(" < ")[0].partition(" > ")[0].strip()
     for text in (README, *(guide.read_text() for guide in GUIDES))
     for block in blocks("console", text)
     for line in block.splitlines()

@@ -15,9 +15,8 @@ from bisect_torch.errors import BisectTorchError, InfrastructureError, Interrupt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bisect_torch.engine.events import BuildProgress
     from bisect_torch.environments import EnvironmentPlan
-    from bisect_torch.model import Environment
+    from bisect_torch.model import BuildProgress, Environment
 
 
 _NAME_COLUMNS = 24

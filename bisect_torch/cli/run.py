@@ -11,7 +11,7 @@ from bisect_torch.cli.options import add_environment_options
 from bisect_torch.cli.profiling import Profiling
 from bisect_torch.cli.releases import add_selection_arguments
 from bisect_torch.cli.running_options import add_pytest_argument, add_results_arguments, add_running_arguments
-from bisect_torch.cli.sharding import add_shard_arguments, empty_line
+from bisect_torch.cli.sharding import add_shard_arguments, empty_line, placed
 
 if TYPE_CHECKING:
     from bisect_torch.interruption import Interruption
@@ -76,18 +76,29 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run_plan import print_plan, show_plan
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine.run import Run
+    from bisect_torch.errors import UsageError
     from bisect_torch.report.terminal import open_report
 
+    elsewhere = args.executor != "local"
+    if elsewhere and args.max_disk is not None:
+        raise UsageError(
+            "--max-disk is for the store of this machine, not for those of a cluster's nodes",
+            hint="a node's own disk is what its environments may take",
+        )
     profiling = Profiling(args.profile)
     with profiling.step("planning"):
-        request = build_request(args, in_groups=True, partial=True)
+        request = build_request(args, in_groups=not elsewhere, partial=True, elsewhere=elsewhere)
     if args.dry_run:
         print_plan(request, as_json=args.json)
         return 0
     if not args.quiet and request.plan.missing:
         show_plan(request)
-    with profiling.written(request.file.private), open_report(quiet=args.quiet) as observe:
-        result = Run(request, profiling.observing(observe), interruption).execute()
+    with (
+        profiling.written(request.file.private),
+        open_report(quiet=args.quiet) as observe,
+        placed(args, request, observe) as (request, site),
+    ):
+        result = Run(request, profiling.observing(observe), interruption, site=site).execute()
     findings = findings_of(request, result)
     empty = request.shard is not None and not findings.series and not findings.interrupted
     if empty:

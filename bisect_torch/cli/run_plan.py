@@ -18,7 +18,13 @@ def plan_lines(request: RunRequest) -> list[str]:
     there = sum(planned.present is not None for planned in plan.environments)
     are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
-    if plan.missing:
+    if plan.elsewhere:
+        lines = [
+            f"{plural(len(request.builds), 'build')}: environments are made on the nodes where they are not there;",
+            f"at most {bytes_words(plan.download_bytes)} to download and {bytes_words(plan.disk_bytes)} on disk, shared"
+            f" out among the nodes; about {max(1, round(plan.minutes))} min on one ({plan.basis})",
+        ]
+    elif plan.missing:
         lines.append(
             f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
             f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from bisect_torch.releases.choosing import Unknown
     from bisect_torch.releases.selection import Selection
 
-MEMORY_SHARE = 0.9
-"""Of the memory that is available at the start, for all cells together."""
-
 
 def build_request(
     args: argparse.Namespace,
@@ -35,6 +32,7 @@ def build_request(
     in_groups: bool = False,
     partial: bool = False,
     unknown: Unknown | None = None,
+    elsewhere: bool = False,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -45,6 +43,7 @@ def build_request(
         in_groups: Environments may come and go, where the disk does not hold all of them.
         partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
         unknown: Told of them, where ``partial`` does not say what becomes of them.
+        elsewhere: Environments are made on other machines.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -110,6 +109,7 @@ def build_request(
                 at_most=at_most,
                 now=first,
                 in_groups=in_groups,
+                elsewhere=elsewhere,
                 among=_with_twins(whole, args.locks)[0],
             ),
             args,
@@ -126,7 +126,7 @@ def build_request(
         isolation=Isolation(args.isolation) if args.isolation else None,
         threads=args.threads,
         seed=args.seed,
-        memory_bytes=args.max_memory or int(host.available_memory() * MEMORY_SHARE),
+        memory_bytes=args.max_memory or host.memory_for_cells(),
         fresh=args.fresh,
         thorough=args.thorough,
         guard=_guard(),

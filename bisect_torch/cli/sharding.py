@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bisect_torch.engine.events import Observer
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.engine.shard import Shard
+    from bisect_torch.engine.site import Site
 
 _SHARD = re.compile(r"(\d{1,9})/(\d{1,9})", re.ASCII)
 
@@ -25,6 +29,30 @@ def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a part is: some cases on every build (default), or all cases on neighbouring builds, for machines "
         "of one kind",
     )
+    group.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help="where cells run: here (default), or on the nodes of the Ray cluster at RAY_ADDRESS",
+    )
+
+
+@contextlib.contextmanager
+def placed(
+    args: argparse.Namespace, request: RunRequest, observer: Observer
+) -> Iterator[tuple[RunRequest, Site | None]]:
+    """The request as the place that ``--executor`` names can carry it out, and that place; None for this machine.
+
+    Raises:
+        BisectTorchError: Ray is not installed, there is no cluster, or something cannot be had there.
+    """
+    if args.executor == "local":
+        yield request, None
+        return
+    from bisect_torch.engine.ray import connected
+
+    with connected(request, observer, jobs=args.jobs, memory_bytes=args.max_memory) as found:
+        yield found
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -18,10 +18,15 @@ def store_health(asked: Asked) -> Iterator[Check]:
     yield Check("environments", Status.OK, f"{len(found.whole)} whole{in_use}")
     for name, why in found.damaged.items():
         means = "it is put aside, and made anew by the next run that needs it"
-        yield Check("environments", Status.WARNING, f"{name}: {why}", means, "bisect-torch envs build --versions …")
+        yield Check(
+            "environments",
+            Status.WARNING,
+            f"{name}: {why}",
+            means,
+            f"bisect-torch envs build --versions {name.partition('-py')[0]}",
+        )
     if found.left:
-        fix = "bisect-torch envs prune --older 99999"
-        means = "half made or put aside; it takes room until the next run removes it"
-        yield Check("leftovers", Status.WARNING, some(found.left), means, fix)
+        means = "half made or put aside; it takes room until the next run, or its plan, removes it"
+        yield Check("leftovers", Status.WARNING, some(found.left), means, "bisect-torch run --dry-run")
     if found.building:
         yield Check("locks", Status.OK, f"held by a run that builds: {some(found.building)}")

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.probing import Probe, file_system, probe
+from bisect_torch.doctor.programs import most_useful
 from bisect_torch.environments import DiskBudget, is_installed
 from bisect_torch.environments.disk import gb
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.short_disk import RESERVE_BYTES
 from bisect_torch.environments.sizing import locked
 from bisect_torch.environments.store import STORE_VARIABLE
+from bisect_torch.model import Build
 from bisect_torch.releases import IndexOptions
 from bisect_torch.releases.index import catalogue_builds
 from bisect_torch.releases.locks import parse_lock, read_lock
@@ -34,12 +36,14 @@ _OTHER_MACHINE = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "afs", 
 
 def store_folder(asked: Asked) -> Iterator[Check]:
     """Whether the store can be written, and locked."""
-    root = asked.store.root
-    found = probe(root)
-    fix = f"export {STORE_VARIABLE}=/a/folder/that/can/be/written"
-    if found.problem:
-        yield Check("store", Status.FAULT, f"{root}: {found.problem}", "no environment can be made or used", fix)
-        return
+    store = asked.store
+    root, fix = store.root, f"export {STORE_VARIABLE}=/a/folder/that/can/be/written"
+    inside = (store.envs, store.tmp, store.guards, store.uses, store.uv_cache)
+    for folder in (root, *(each for each in inside if each.exists())):  # another user may have made some of them
+        found = probe(folder)
+        if found.problem:
+            yield Check("store", Status.FAULT, f"{folder}: {found.problem}", "no environment can be made or used", fix)
+            return
     if not found.locks:
         means = "two runs at once would damage each other's environments"
         yield Check("store", Status.FAULT, f"{root}: files cannot be locked there", means, fix)
@@ -59,8 +63,9 @@ def _room(asked: Asked, free: int) -> Check:
     """What the environments of all releases need that are not there, by the same numbers as a plan."""
     # No server is asked for the sizes: the committed ones are enough.
     options = replace(asked.options(), index=IndexOptions(offline=True))
-    minor = asked.python if asked.python in _known_minors() else this_python()
-    builds = [build for build in catalogue_builds(minor) if not is_installed(build, options)]
+    known = catalogue_builds()
+    minor = asked.python if asked.python in _minors(known) else most_useful(known) if known else this_python()
+    builds = [build for build in known if not is_installed(build, options)]
     locks = {build.name: committed_lock(build, options) for build in builds}
     pins = {name: (parse_lock(read_lock(path)), Target(str(minor))) for name, path in locks.items() if path is not None}
     if not pins:
@@ -85,8 +90,8 @@ def _room(asked: Asked, free: int) -> Check:
     return Check("disk", Status.OK, shown)
 
 
-def _known_minors() -> frozenset[str]:
-    return frozenset(chain.from_iterable(build.pythons for build in catalogue_builds()))
+def _minors(builds: Iterable[Build]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(build.pythons for build in builds))
 
 
 def _sharing(asked: Asked, found: Probe) -> Iterator[Check]:
@@ -95,7 +100,7 @@ def _sharing(asked: Asked, found: Probe) -> Iterator[Check]:
     devices = {folder.stat().st_dev for folder in (store.uv_cache, store.envs) if folder.is_dir()}
     means = "files of environments are copies: 15 releases take 80 GB in place of 47"
     if len(devices) > 1:
-        fix = f"mv {store.root} aside, or {STORE_VARIABLE}=/a/folder/on/one/file/system"
+        fix = f"{STORE_VARIABLE}=/a/folder/on/one/file/system"
         shown = f"{store.uv_cache} and {store.envs} lie on two file systems"
         yield Check("file system", Status.WARNING, shown, means, fix)
     elif kind in _NO_HARD_LINKS and not found.clones:

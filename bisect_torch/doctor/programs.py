@@ -17,10 +17,11 @@ from bisect_torch import temporary
 from bisect_torch.child_processes import run_process
 from bisect_torch.doctor.check import Asked, Check, Status, some
 from bisect_torch.environments import Store, pythons
-from bisect_torch.environments.uv import OLDEST_UV, binary
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build
 from bisect_torch.releases.index import catalogue_builds
+from bisect_torch.releases.platforms import this_python
+from bisect_torch.uv_program import OLDEST_UV, binary
 
 _PACKAGES = (
     ("apt-get", "sudo apt-get install g++"),
@@ -30,6 +31,8 @@ _PACKAGES = (
     ("apk", "sudo apk add g++"),
 )
 _LIMIT_S = 20.0
+_UV = f"{sys.executable} -m uv"
+"""The one of this tool: another may not be on PATH."""
 
 
 def uv_program(asked: Asked) -> Iterator[Check]:
@@ -77,21 +80,21 @@ def python_interpreters(asked: Asked) -> Iterator[Check]:
     found = f"installed: {some(here) or 'none that uv finds'}"
     without = [build.name for build in builds if not _fits(build, chosen.get(build.name))]
     if without:
-        fix = f"uv python install {_most_useful(builds)}"
+        fix = f"{_UV} python install {most_useful(builds)}"
         yield Check("Python", Status.FAULT, found, f"no Python for torch {some(without)}", fix)
         return
     used = sorted({choice.request for choice in chosen.values()})
     missing = sorted({choice.request for choice in chosen.values() if not choice.installed})
     downloads = os.environ.get("UV_PYTHON_DOWNLOADS", "").lower() not in ("never", "manual")
     if missing and (not downloads or asked.index.offline):
-        fix = f"uv python install {' '.join(missing)}"
+        fix = f"{_UV} python install {' '.join(missing)}"
         yield Check("Python", Status.FAULT, found, f"Python {', '.join(missing)} may not be fetched here", fix)
     elif missing:
-        fix = f"uv python install {' '.join(missing)}"
+        fix = f"{_UV} python install {' '.join(missing)}"
         yield Check("Python", Status.WARNING, found, f"the first run fetches Python {', '.join(missing)}", fix)
     elif len(used) > 1:
         means = f"no one Python fits every release: {', '.join(used)} are used, so that two things change at once"
-        yield Check("Python", Status.WARNING, found, means, f"uv python install {_most_useful(builds)}")
+        yield Check("Python", Status.WARNING, found, means, f"{_UV} python install {most_useful(builds)}")
     else:
         yield Check("Python", Status.OK, found, f"{used[0]} fits all {len(builds)} releases of the catalogue")
 
@@ -100,10 +103,10 @@ def _fits(build: Build, choice: pythons.Choice | None) -> bool:
     return choice is not None and (choice.minor is None or choice.minor in build.pythons)
 
 
-def _most_useful(builds: Sequence[Build]) -> str:
-    """The Python that most releases have a wheel for; of several the newest."""
+def most_useful(builds: Sequence[Build]) -> str:
+    """The Python that most releases have a wheel for; of several the one that runs this tool, else the newest."""
     counts = Counter(python for build in builds for python in build.pythons)
-    return max(counts, key=lambda python: (counts[python], Version(python)))
+    return max(counts, key=lambda python: (counts[python], python == this_python(), Version(python)))
 
 
 def compiler(asked: Asked) -> Iterator[Check]:
@@ -126,7 +129,9 @@ def compiler(asked: Asked) -> Iterator[Check]:
     header = Path(sysconfig.get_path("include", vars=_base_of_this_python())) / "Python.h"
     if not header.is_file():
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        fix = f"sudo apt-get install python{python}-dev" if shutil.which("apt-get") else f"uv python install {python}"
+        fix = (
+            f"sudo apt-get install python{python}-dev" if shutil.which("apt-get") else f"{_UV} python install {python}"
+        )
         yield Check("C++ compiler", Status.WARNING, f"{program}; {header} is missing", means, fix)
         return
     yield Check("C++ compiler", Status.OK, program)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bisect_torch.model import Build, Environment, Instance, Judgement, Observation
+from bisect_torch.model import BuildProgress as BuildProgress  # one of the events, which a room below makes
 
 
 def _now() -> float:
@@ -53,25 +54,6 @@ class RowsAdded:
     instances: tuple[Instance, ...]
     cells: int
     kept: int
-
-
-@dataclass(frozen=True)
-class BuildProgress:
-    """A step of making one environment.
-
-    Args:
-        phase: ``waiting``, ``locking``, ``downloading``, ``installing``, ``checking``, ``ready``, ``failed``.
-        done_bytes: Downloaded or linked so far, where known.
-        total_bytes: Expected in all, where known.
-        message: Detail or, for ``failed``, the reason.
-    """
-
-    build: Build
-    phase: str
-    done_bytes: int | None = None
-    total_bytes: int | None = None
-    message: str = ""
-    at: float = _now()
 
 
 @dataclass(frozen=True)

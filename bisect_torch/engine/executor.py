@@ -398,7 +398,12 @@ def _host_bytes(run: CellRun) -> int:
     return run.instance.limits_on(run.device).memory.get("cpu", 0)
 
 
+def accelerators(devices: Iterable[str]) -> frozenset[str]:
+    """Those that cells on these devices need for themselves."""
+    return frozenset(found for device in devices if (found := accelerator(device)) is not None)
+
+
 def default_jobs(devices: Iterable[str]) -> int:
     """One slot a core, and one for each accelerator: what runs there leaves its core free most of the time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + len({accelerator(device) for device in devices} - {None})
+    return cores + len(accelerators(devices))

@@ -63,6 +63,15 @@ def available_memory() -> int:
     return total_memory() * 3 // 4
 
 
+MEMORY_SHARE = 0.9
+"""Of the memory that is available at the start, for all cells together."""
+
+
+def memory_for_cells() -> int:
+    """Bytes that all cells of a run together may use, where the user does not say."""
+    return int(available_memory() * MEMORY_SHARE)
+
+
 def _cgroup_headroom() -> int:
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if not limit.exists() or not used.exists():

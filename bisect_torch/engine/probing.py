@@ -64,7 +64,7 @@ class Probing(Run):
         self._distrust_changed_environments()
         if self._making.in_turns:
             self._distrust(self._resweep.changed_of_all())  # they may be gone when the search comes back to them
-        return True
+        return self._inbox.empty()
 
     def _submit(self, runs: list[CellRun]) -> None:
         if self._each == 1 or any(run.isolation is Isolation.PROCESS for run in runs):

@@ -106,9 +106,9 @@ class Run:
                 devices=self._request.devices,
                 cells=len(cells),
                 kept=known,
-                jobs=self._request.jobs,
+                jobs=self._site.slots,
                 to_make=len(environment_plan.missing),
-                make_s=60 * environment_plan.minutes if environment_plan.missing else 0.0,
+                make_s=60 * environment_plan.minutes / self._site.makers if environment_plan.missing else 0.0,
                 repeats=self._request.repeats,
             )
         )
@@ -176,7 +176,7 @@ class Run:
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""
-        return self._making.busy or self._pending > 0 or self._rows.asking
+        return self._making.busy or self._pending > 0 or self._rows.asking or not self._inbox.empty()
 
     def _settled(self) -> bool:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
@@ -200,7 +200,7 @@ class Run:
             left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
             if left:
                 self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
-            return True
+            return self._inbox.empty()
         # Every cell of theirs was kept from earlier runs, or they had to make room for others.
         self._want(list({run.build.name: run.build for run in wanted}.values()))
         return False

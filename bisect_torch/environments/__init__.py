@@ -1,4 +1,4 @@
-"""Environments: one build each, locked, installed, checked and stamped. The only room that runs uv."""
+"""Environments: one build each, locked, installed, checked and stamped. The room that runs uv."""
 
 from bisect_torch.environments.backends import resolve_backend
 from bisect_torch.environments.control import capability

@@ -11,8 +11,8 @@ from packaging.version import Version
 
 from bisect_torch.child_processes import run_process
 from bisect_torch.environments.options import DEFAULT_BACKEND
-from bisect_torch.environments.uv import binary
 from bisect_torch.errors import UsageError
+from bisect_torch.uv_program import binary
 
 _AMD_DRIVER = Path("/sys/module/amdgpu/version")
 _INTEL_DRIVERS = (Path("/sys/module/xe"), Path("/sys/module/i915"))

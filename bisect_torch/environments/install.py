@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments import control, pythons, stamp
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, left_the_index
 from bisect_torch.environments.locking import Lock, hashed_part, known_lock, lock_for
@@ -22,7 +21,7 @@ from bisect_torch.environments.store import Store, remove_tree
 from bisect_torch.environments.uses import Uses, forget, unused
 from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
-from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.model import Build, BuildKind, BuildProgress, Environment
 from bisect_torch.shipped import tool_version
 
 Progress = Callable[[BuildProgress], None]

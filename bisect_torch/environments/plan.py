@@ -84,6 +84,7 @@ class EnvironmentPlan:
         notes: What the user should know: several Pythons, a Python that has to be fetched.
         budget: Of a run whose environments do not fit the disk all at once; ``download_bytes`` then counts what is
             downloaded once for each group, ``disk_bytes`` is the largest group's.
+        elsewhere: They are made on other machines, in stores of which nothing is known here.
     """
 
     environments: tuple[PlannedEnvironment, ...]
@@ -97,6 +98,7 @@ class EnvironmentPlan:
     hints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     budget: DiskBudget | None = None
+    elsewhere: bool = False
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:
@@ -113,6 +115,7 @@ def plan_environments(
     in_groups: bool = False,
     now: Container[str] | None = None,
     among: Sequence[Build] = (),
+    elsewhere: bool = False,
 ) -> EnvironmentPlan:
     """Find Python, lock and size for each build and look at what is there already. Nothing is installed.
 
@@ -125,6 +128,7 @@ def plan_environments(
         now: Names of builds whose locks are made where they are not there: that takes seconds each, and of hundreds of
             nightly builds a search needs few. The others are left open, and taken to be like these. None for all.
         among: All builds of the matrix, where these are a part of it: one Python is chosen for all of them.
+        elsewhere: They are made on other machines: what is in this store does not count, nor the room on its disk.
 
     Raises:
         InfrastructureError: The disk is too small, or no build at all could be locked.
@@ -135,7 +139,7 @@ def plan_environments(
 
     def plan_one(build: Build) -> _Found:
         make = now is None or build.name in now
-        return _plan_one(build, choices.get(build.name), options, cancel, make=make)
+        return _plan_one(build, choices.get(build.name), options, cancel, make=make, elsewhere=elsewhere)
 
     found = map_in_threads(plan_one, builds, threads=4)
     planned = tuple(one for one, _, _ in found)
@@ -160,7 +164,7 @@ def plan_environments(
         disk = max(map(budget.bytes_of, groups))
         download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
     free = options.store.free_bytes()
-    if counted and budget is None and disk * SAFETY > free:
+    if counted and budget is None and not elsewhere and disk * SAFETY > free:
         raise InfrastructureError(
             f"the disk is too small: {counted} environments need {gb(disk)}, {options.store.root} has {gb(free)} free",
             hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
@@ -182,6 +186,7 @@ def plan_environments(
             *_budget_notes(budget, planned, at_most),
         ),
         budget=budget,
+        elsewhere=elsewhere,
     )
 
 
@@ -250,11 +255,13 @@ def _plan_one(
     cancel: threading.Event | None,
     *,
     make: bool = True,
+    elsewhere: bool = False,
 ) -> _Found:
     """The part of one build.
 
     Args:
         make: Make the lock where it is not there; else leave it open.
+        elsewhere: That it is in this store does not count.
     """
     if build.kind is BuildKind.LOCAL:
         return PlannedEnvironment(build, None, None), (), None
@@ -287,16 +294,16 @@ def _plan_one(
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=trouble), (), None
     if want is None:
         return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
-    return _look(want, choice, cancel)
+    return _look(want, choice, cancel, elsewhere=elsewhere)
 
 
-def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None) -> _Found:
+def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None, *, elsewhere: bool) -> _Found:
     minor = want.interpreter.minor
-    present = stamped(want)
+    present = None if elsewhere else stamped(want)
     planned = PlannedEnvironment(
         want.build, minor, choice.request, present, lock_hash=want.lock.hash, lock=want.lock.path
     )
-    if present is None and is_offline(want.options):
+    if present is None and not elsewhere and is_offline(want.options):
         planned = replace(planned, offline=missing_offline(want, cancel))
     stays = present is not None and not is_passing(want.options.store, want.name)
     return planned, () if stays else want.lock.pins, None if stays else Target(minor)

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments.failures import redact
-from bisect_torch.model import Build
+from bisect_torch.model import Build, BuildProgress
 
 UNPACK_RATIO = 2.1
 """Unpacked bytes for one byte of wheel: of the 212 Linux x86_64 wheels above 30 MB in the committed table of sizes."""

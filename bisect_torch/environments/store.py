@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import filelock
+from typing import TYPE_CHECKING
 
 from bisect_torch import temporary
 from bisect_torch.errors import InfrastructureError, Interrupted
+
+if TYPE_CHECKING:
+    import filelock
 
 STORE_VARIABLE = "BISECT_TORCH_STORE"
 
@@ -156,12 +158,12 @@ class Store:
         Raises:
             Interrupted: ``cancel`` was set while waiting.
         """
-        lock = filelock.FileLock(self.guards / f"{name}.lock")
+        lock = self._lock(name)
         while True:
             try:
                 lock.acquire(timeout=0.2)
                 break
-            except filelock.Timeout:
+            except TimeoutError:
                 if cancel is not None and cancel.is_set():
                     raise Interrupted("interrupted while another run builds this environment") from None
         try:
@@ -171,12 +173,17 @@ class Store:
 
     def try_guard(self, name: str) -> filelock.BaseFileLock | None:
         """The held lock, or None when somebody else holds it."""
-        lock = filelock.FileLock(self.guards / f"{name}.lock")
+        lock = self._lock(name)
         try:
             lock.acquire(timeout=0)
-        except filelock.Timeout:
+        except TimeoutError:
             return None
         return lock
+
+    def _lock(self, name: str) -> filelock.BaseFileLock:
+        import filelock  # it loads asyncio, 0.04 s that a run with nothing to install does without
+
+        return filelock.FileLock(self.guards / f"{name}.lock")
 
     def sweep_leftovers(self) -> None:
         """Remove what killed runs left half made, and empty the quarantine.

@@ -1,15 +1,12 @@
-"""Running uv: the one place that does."""
+"""Running uv to make environments: the one place that does."""
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from packaging.version import Version
 
 from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.environments.failures import TransientFailure, classify
@@ -19,9 +16,7 @@ from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE, backend_index_url, own_index_url, uv_index_arguments
 from bisect_torch.releases.nightly_words import NIGHTLY
-
-OLDEST_UV = Version("0.9")
-"""As in pyproject.toml."""
+from bisect_torch.uv_program import binary
 
 TRIES = 3
 _PAUSES_S = (1.0, 4.0)
@@ -40,23 +35,6 @@ NOT_FOR_UV = frozenset(
         "UV_NO_EDITABLE", "UV_FROZEN", "UV_LOCKED", "UV_CUSTOM_COMPILE_COMMAND",
     }
 )  # fmt: skip
-
-
-@functools.cache
-def binary() -> str:
-    """The uv of the ``uv`` package.
-
-    Raises:
-        InfrastructureError: The package is missing, or is there without its program.
-    """
-    try:
-        import uv
-
-        return os.fspath(uv.find_uv_bin())
-    except (ImportError, FileNotFoundError) as error:
-        raise InfrastructureError(
-            f"the uv program is missing: {error}", hint=f'pip install --force-reinstall "uv>={OLDEST_UV}"'
-        ) from None
 
 
 @dataclass(frozen=True)

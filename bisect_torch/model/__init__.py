@@ -3,7 +3,16 @@
 Only the standard library is used.
 """
 
-from bisect_torch.model.builds import CANDIDATE_SUFFIX, TODAY, Build, BuildKind, Environment, Variant, is_variant_name
+from bisect_torch.model.builds import (
+    CANDIDATE_SUFFIX,
+    TODAY,
+    Build,
+    BuildKind,
+    BuildProgress,
+    Environment,
+    Variant,
+    is_variant_name,
+)
 from bisect_torch.model.cases import Case, CaseFile, CaseKind, Instance, Limits, Scalar
 from bisect_torch.model.observations import FACT_FIELDS, Isolation, Judgement, Observation, Outcome, Verdict
 from bisect_torch.model.series import Boundary, Point, Series, Transition, TransitionKind
@@ -15,6 +24,7 @@ __all__ = [
     "Boundary",
     "Build",
     "BuildKind",
+    "BuildProgress",
     "Case",
     "CaseFile",
     "CaseKind",

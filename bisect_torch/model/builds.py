@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,23 @@ class Environment:
             cuda=description["cuda"],
             backend=description["backend"],
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildProgress:
+    """A step of making one environment.
+
+    Args:
+        phase: ``waiting``, ``locking``, ``downloading``, ``installing``, ``checking``, ``ready``, ``failed``.
+        done_bytes: Downloaded or linked so far, where known.
+        total_bytes: Expected in all, where known.
+        message: Detail or, for ``failed``, the reason.
+        at: When, by the monotonic clock; two steps that say the same are equal whenever they happened.
+    """
+
+    build: Build
+    phase: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+    message: str = ""
+    at: float = dataclasses.field(default_factory=time.monotonic, compare=False, repr=False)

@@ -211,6 +211,11 @@ class Private:
                 changes[name] = after
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
 
+    def facts(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """What a worker saw of a cell, as it may leave this machine."""
+        texts = {name: text for name in (*TEXT_FIELDS, *JSON_FIELDS) if isinstance(text := facts.get(name), str)}
+        return {**facts, **{name: self._field(name, text) for name, text in texts.items()}}
+
     def are_clean(self, texts: Iterable[str | None], json_texts: Iterable[str | None]) -> bool:
         """Whether all of these were seen before in such fields, and nothing in them had to be replaced.
 

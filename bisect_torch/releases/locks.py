@@ -27,6 +27,7 @@ from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.catalogue import envs_folder
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.platforms import LINUX_AARCH64, LINUX_X86_64, MACOS_ARM64, Target
+from bisect_torch.uv_program import binary
 
 LOCKED_TOGETHER = ("numpy", "setuptools")
 """Besides torch: without numpy no tensor converts, without setuptools inductor fails on half of the releases."""
@@ -244,14 +245,12 @@ def _uv_disagrees(text: str, applying: Iterable[Pin], target: Target, uv_argumen
 
 
 def _uv(*words: str) -> Completed:
-    from uv import find_uv_bin  # loaded here: reading a lock must not need uv
-
     own = {"MACOSX_DEPLOYMENT_TARGET": _MACOS_DEPLOYMENT_TARGET, "NO_COLOR": "1"}
     environment = {**variables_for_uv(os.environ), **own}
     try:
-        result = run_process([find_uv_bin(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
-    except (OSError, FileNotFoundError) as error:
-        raise InfrastructureError(f"uv cannot be started: {error}", hint="install the uv package again") from error
+        result = run_process([binary(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
+    except OSError as error:
+        raise InfrastructureError(f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv") from error
     if result.timed_out:
         raise InfrastructureError(f"uv did not end within {_UV_TIMEOUT_S:.0f} s", hint="check the network")
     return result

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import filelock
 from packaging.utils import parse_wheel_filename
 
 from bisect_torch import own_digest
@@ -98,6 +97,8 @@ class NightlyLedger:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            import filelock  # as slow to load as all the rest of a run that installs nothing
+
             with filelock.FileLock(self._path.with_name(f"{self._path.name}.lock")):
                 kept = self._read()
                 added = _added(kept, seen)

@@ -12,7 +12,8 @@ from rich.console import Console, Group, OverflowMethod
 from rich.live import Live
 from rich.text import Text
 
-from bisect_torch.engine.events import BuildProgress, Event, Note, RunFinished
+from bisect_torch.engine.events import Event, Note, RunFinished
+from bisect_torch.model import BuildProgress
 from bisect_torch.report.progress import RunProgress
 from bisect_torch.report.screen import counts_line, screen
 from bisect_torch.report.text import Line, clean, for_encoding, seconds_words

@@ -72,7 +72,8 @@ class Journal:
         self._guard = threading.Lock()
         self._synced_at = 0.0
         self._unsynced = False
-        self._own: int | None = None
+        self._own: int | None = None  # how much of the file was read or written through this object, if all of it
+        self._seen: tuple[int, int, int] | None = None  # which file was read, when it was changed, and how much of it
         self._end: int | None = None  # where the last write of this object ended, with a whole line
 
     def append(self, record: Mapping[str, object]) -> None:
@@ -95,8 +96,7 @@ class Journal:
                 try:
                     if size != self._end:
                         size = _mend_end(fd, size)
-                    if (written := os.write(fd, lines)) < len(lines):
-                        _write_rest(fd, lines[written:], size)
+                    _write_whole(fd, lines, size)
                     self._end = size + len(lines)
                     if self._own == size:
                         self._own = self._end
@@ -122,9 +122,12 @@ class Journal:
         Raises:
             InfrastructureError: It cannot be read.
         """
+        self._seen = None
         try:
             with open(self.path, "rb", buffering=0) as file:
                 yield from parts(iter(lambda: file.read(_BYTES_AT_ONCE), b""))
+                found = os.fstat(file.fileno())
+                self._seen = found.st_ino, found.st_mtime_ns, file.tell()
         except FileNotFoundError:
             return
         except OSError as error:
@@ -149,7 +152,7 @@ class Journal:
                     fcntl.flock(fd, fcntl.LOCK_UN)
 
     def is_own_locked(self, fd: int) -> bool:
-        """Whether every byte of the file, while it is :meth:`locked`, was appended through this object."""
+        """Whether every byte of the file, while it is :meth:`locked`, was read or appended through this object."""
         return self._own is not None and os.fstat(fd).st_size == self._own
 
     def remove_locked(self) -> None:
@@ -184,11 +187,21 @@ class Journal:
                 self._own = self._end = None
             fcntl.flock(self._fd, fcntl.LOCK_EX)
             found = os.fstat(self._fd)
-            if self._own is None and found.st_size == 0:
-                self._own = 0
+            if self._own is None:
+                self._own = 0 if not found.st_size else self._read_of(found)
             if found.st_nlink:
                 return self._fd, found.st_size
             self._close()  # another run wrote it into the results file and removed it
+
+    def _read_of(self, found: os.stat_result) -> int | None:
+        """How much of a file was read by :meth:`parts`, where that was all of it."""
+        same = self._seen == (found.st_ino, found.st_mtime_ns, found.st_size)
+        self._seen = None
+        return found.st_size if same else None
+
+    def forget_read(self) -> None:
+        """What was read must be read again."""
+        self._seen = None
 
     def _sync_sometimes(self, fd: int) -> None:
         self._unsynced = True
@@ -286,11 +299,11 @@ def _mend_end(fd: int, size: int) -> int:
     return start
 
 
-def _write_rest(fd: int, rest: bytes, size: int) -> None:
-    """The disk is full: the next write says so. Or it is not any more."""
+def _write_whole(fd: int, lines: bytes, size: int) -> None:
     try:
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        written = os.write(fd, lines)
+        while written < len(lines):  # the disk is full; the next write says so
+            written += os.write(fd, lines[written:])
     except OSError:
         os.ftruncate(fd, size)
         raise

@@ -78,6 +78,8 @@ class ResultsFile:
     def _take_in(self, content: Recovered) -> None:
         self._metadata = self._metadata.with_more(content.metadata)
         self._recorded.extend(content.tables)
+        if content.strange or content.damaged or content.torn:
+            self._journal.forget_read()  # :meth:`finish` puts aside what is not used
         if content.strange:
             self.problems += (f"{self._journal.path}: {len(content.strange)} records of an unknown kind are not used",)
         if content.damaged:
@@ -197,7 +199,7 @@ class ResultsFile:
         """
         try:
             with self._journal.locked() as fd:
-                # What this run alone has appended is known, and need not be read.
+                # What this run has read and appended is known, and need not be read again.
                 parts = () if self._journal.is_own_locked(fd) else self._journal.parts()
                 self._finish_locked(recovered(self.path, parts, self.private), manifest)
         except OSError as error:

@@ -257,8 +257,8 @@ def odd(folder: Path) -> Path:
 
 BAD = {
     "missing.parquet": (2, "there are no results at"),
-    "zero.parquet": (2, "is not a Parquet file, or a damaged one"),
-    "text.parquet": (2, "is not a Parquet file, or a damaged one"),
+    "zero.parquet": (2, "is not a Parquet file, but empty"),
+    "text.parquet": (2, "is not a Parquet file, but text"),
     "torn.parquet": (2, "is not a Parquet file, or a damaged one"),
     "foreign.parquet": (2, "is a Parquet file, but no results file of bisect-torch"),
     "newer.parquet": (2, "has schema version 99; this bisect-torch reads up to 2"),

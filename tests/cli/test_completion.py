@@ -131,7 +131,8 @@ def test_keys_in_a_terminal(place: Path, name: str, typed: str, completed: str) 
             os.write(master, PREPARED[name].encode())
             read_until(master, "\nready")
             os.write(master, f"bisect-torch {typed}".encode())
-            time.sleep(0.2)  # a key that comes meanwhile would end the completion
+            # A key that comes meanwhile would end the completion.
+            read_until(master, completed.removeprefix(f"bisect-torch {typed.rstrip()}"))
             os.write(master, b"\x07")
             shown = read_until(master, ">>")
         finally:

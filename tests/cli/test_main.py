@@ -13,7 +13,7 @@ from bisect_torch.cli import main as cli
 from bisect_torch.cli.words import before_pytest
 from bisect_torch.errors import InfrastructureError, UsageError
 
-HEAVY = ("argcomplete", "rich", "pyarrow", "requests", "pypi_simple", "packaging", "filelock", "platformdirs")
+HEAVY = ("argcomplete", "rich", "pyarrow", "orjson", "requests", "pypi_simple", "packaging", "filelock", "platformdirs")
 ROOMS = ("releases", "environments", "cases", "engine", "results", "analysis", "report")
 
 

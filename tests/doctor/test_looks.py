@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch import uv_program
 from bisect_torch.doctor import Asked, Check, Status, machine, network, places, programs, variables
 from bisect_torch.doctor.probing import file_system, probe
 from bisect_torch.engine import host
-from bisect_torch.environments import Store, uv
+from bisect_torch.environments import Store
 from bisect_torch.releases import IndexOptions, load_catalogue
 from tests.support.index import FakeIndex, Fault
 from tests.support.mounting import mounted
@@ -56,7 +57,7 @@ def test_uv_is_that_of_the_package_whatever_is_on_the_path(asked: Asked, monkeyp
     monkeypatch.setenv("PATH", "/nowhere")
     (check,) = programs.uv_program(asked)
     assert check.status is OK
-    assert uv.binary() in check.found
+    assert uv_program.binary() in check.found
 
 
 @pytest.mark.parametrize(
@@ -69,18 +70,18 @@ def test_a_uv_that_is_too_old_or_no_uv(
     monkeypatch.setattr(programs, "binary", lambda: str(script(tmp_path / "uv", said)))
     (check,) = programs.uv_program(asked)
     assert check.status is status
-    assert (f'"uv>={uv.OLDEST_UV}"' in check.fix) is (status is FAULT)
+    assert (f'"uv>={uv_program.OLDEST_UV}"' in check.fix) is (status is FAULT)
 
 
 def test_the_oldest_uv_is_that_of_the_project() -> None:
-    assert f'"uv>={uv.OLDEST_UV}"' in (ROOT / "pyproject.toml").read_text()
+    assert f'"uv>={uv_program.OLDEST_UV}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_a_python_that_no_release_has(asked: Asked) -> None:
     old = Asked(asked.store, asked.results, IndexOptions(offline=True), "pypi", python="3.7")
     (check,) = programs.python_interpreters(old)
     assert check.status is FAULT
-    assert re.fullmatch(r"uv python install 3\.\d+", check.fix)
+    assert re.fullmatch(rf"{re.escape(sys.executable)} -m uv python install 3\.\d+", check.fix)
 
 
 def test_a_python_that_fits_and_may_not_be_fetched(
@@ -95,7 +96,7 @@ def test_a_python_that_fits_and_may_not_be_fetched(
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     (check,) = programs.python_interpreters(asked)
     assert check.status is FAULT
-    assert check.fix.startswith("uv python install 3.")
+    assert " -m uv python install 3." in check.fix
 
 
 def test_no_compiler(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +209,13 @@ def test_a_store_that_cannot_be_written(asked: Asked, tmp_path: Path) -> None:
         (check,) = places.store_folder(Asked(Store(disk / "store"), asked.results, asked.index, "pypi"))
     assert (check.status, check.found) == (FAULT, f"{disk}/store: read-only file system")
     assert check.fix.startswith("export BISECT_TORCH_STORE=")
+
+
+def test_a_folder_of_the_store_that_cannot_be_written(asked: Asked) -> None:
+    asked.store.root.mkdir()
+    with mounted(asked.store.envs, "ro"):
+        (check,) = places.store_folder(asked)
+    assert (check.status, check.found) == (FAULT, f"{asked.store.envs}: read-only file system")
 
 
 def test_a_file_in_the_store_s_place(asked: Asked, tmp_path: Path) -> None:

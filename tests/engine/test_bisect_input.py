@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[list[str], Prepare, int, str]] = {
     "unknown instance": (["cases.py::answers[n=3]", *ENDS], nothing, 2, "there is no case 'answers[n=3]'"),
     "no file": (["nothing.py", *ENDS], nothing, 2, "no such file"),
     "a case file that is none": (["broken.py", *ENDS], broken_syntax, 2, "broken.py"),
-    "results that are no Parquet": (["cases.py", *ENDS], not_parquet, 2, "is not a Parquet file, or a damaged one"),
+    "results that are no Parquet": (["cases.py", *ENDS], not_parquet, 2, "is not a Parquet file, but text"),
     "results without a schema": (["cases.py", *ENDS], without_schema, 2, "no results file of bisect-torch"),
     "results of a newer schema": (["cases.py", *ENDS], of_a_newer_schema, 2, "schema version 99"),
     "a journal of a newer schema": (["cases.py", *ENDS], a_newer_journal, 2, "schema version 99"),

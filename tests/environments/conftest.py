@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.events import BuildProgress
 from bisect_torch.environments import EnvironmentOptions, Store, ensure
-from bisect_torch.model import Build, Environment
+from bisect_torch.model import Build, BuildProgress, Environment
 from bisect_torch.releases.index import IndexOptions, list_builds
 from tests.support.index import FakeIndex
 from tests.support.wheels import Wheel, releases

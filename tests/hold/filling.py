@@ -70,9 +70,9 @@ MOMENTS: dict[str, Moment] = {
     "start of a worker": Moment("bisect_torch.engine.worker_process:WorkerProcess.start"),
     "a cell": Moment("bisect_torch.engine.worker_process:WorkerProcess.run"),
     "expansion": Moment("bisect_torch.own_digest:write_json", when=_is_expansion),
-    "first record": Moment("bisect_torch.results.journal:_write_whole"),
-    "a record": Moment("bisect_torch.results.journal:_write_whole", 8),
-    "half a record": Moment("bisect_torch.results.journal:_write_whole", 8, leave=_BLOCK),
+    "first record": Moment("bisect_torch.results.journal:Journal.write"),
+    "a record": Moment("bisect_torch.results.journal:Journal.write", 8),
+    "half a record": Moment("bisect_torch.results.journal:Journal.write", 8, leave=_BLOCK),
     "Parquet": Moment("bisect_torch.results.parquet:write_table"),
     "half of Parquet": Moment("bisect_torch.results.parquet:write_table", leave=2 * _BLOCK),
 }

@@ -13,8 +13,8 @@ from bisect_torch.analysis.question import Finished, Question, reading_of
 from bisect_torch.analysis.search import step
 from bisect_torch.analysis.series import build_series
 from bisect_torch.engine.bisect_request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
-from bisect_torch.engine.events import BuildProgress, Note
-from bisect_torch.model import Boundary, Build, BuildKind
+from bisect_torch.engine.events import Note
+from bisect_torch.model import Boundary, Build, BuildKind, BuildProgress
 from bisect_torch.report.bisection import BisectionReport, finer_words, row_words, search_data, search_lines
 from bisect_torch.report.text import plain
 from tests.analysis.made import observe

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.errors import BisectTorchError, InfrastructureError, UsageError
 from bisect_torch.model import Observation
-from bisect_torch.results import COLUMNS, ResultsFile, arrow_schema, recorded, schema_table
+from bisect_torch.results import COLUMNS, Journal, ResultsFile, arrow_schema, recorded, schema_table
 from bisect_torch.results.held import Stored
 from bisect_torch.results.journal import encode
 from bisect_torch.results.schema import DEFAULTS, DERIVED, FIELDS, SCHEMA_VERSION, STORED
@@ -503,3 +503,31 @@ def test_only_columns_that_are_looked_at_are_decoded(tmp_path: Path, monkeypatch
     for _ in range(2):
         assert rows.distinct("build") == ["2.9.1"]
     assert decoded == ["build"]
+
+
+def test_what_was_read_of_a_journal_is_not_read_again_unless_somebody_added_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.parquet"
+    killed = ResultsFile.open(path)
+    killed.append(observation(0))
+    killed.close()
+    reads: list[Journal] = []
+    parts = Journal.parts
+    monkeypatch.setattr(Journal, "parts", lambda self: reads.append(self) or parts(self))
+    later, beside = ResultsFile.open(path), ResultsFile.open(path)
+    later.append(observation(1))
+    assert len(reads) == 2
+    later.finish()
+    assert len(reads) == 2
+    beside.append(observation(2))
+    beside.finish()
+    assert ResultsFile.open(path).observations() == [observation(number) for number in range(3)]
+
+    killed = ResultsFile.open(path)
+    killed.append(observation(3))
+    again = ResultsFile.open(path)
+    killed.append(observation(4))
+    killed.close()
+    again.finish()
+    assert ResultsFile.open(path).observations() == [observation(number) for number in range(5)]
