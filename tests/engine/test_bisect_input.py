@@ -17,7 +17,6 @@ from tests.engine.test_scenarios import CASES, OK, WRONG
 from tests.support.tool import Tool
 
 ENDS = ["--good", "2.1.0", "--bad", "2.3.0"]
-CATALOGUED = ["--good", "2.4.1", "--bad", "2.5.0"]
 Prepare = Callable[[Path], None]
 
 
@@ -78,8 +77,6 @@ REFUSED: dict[str, tuple[list[str], Prepare, int, str]] = {
     "days for --nightly reversed": (["cases.py", *ENDS, "--nightly", "2026-11-02..2026-11-01"], nothing, 2, "reversed"),
     "a word for --nightly": (["cases.py", *ENDS, "--nightly", "soon"], nothing, 2, "'soon' does not name a nightly"),
     "a candidate for --nightly": (["cases.py", *ENDS, "--nightly", "test"], nothing, 2, "no nightly build"),
-    "nightlies without a network": (["cases.py", *CATALOGUED, "--nightly", "--offline"], nothing, 3,
-                                    "offline: the index nightly/"),
     "a word for --absent": (["cases.py", *ENDS, "--absent", "bad"], nothing, 2, "--absent"),
 }  # fmt: skip
 
