@@ -92,7 +92,8 @@ def is_installed(build: Build, options: EnvironmentOptions, minor: str | None = 
         minor: The minor Python that it must have; None for any.
     """
     return any(
-        stamp.read(root) is not None for root in options.store.envs.glob(f"{_stem(build, minor or '*', options)}-*")
+        stamp.read_environment(root) is not None
+        for root in options.store.envs.glob(f"{_stem(build, minor or '*', options)}-*")
     )
 
 
@@ -170,8 +171,8 @@ def _ensure(
 
 def stamped(want: Wanted) -> Environment | None:
     """The environment if it is there, as its stamp tells; whether its files are unchanged is seen by :func:`ensure`."""
-    found = stamp.read(want.root)
-    return replace(found.environment, build=want.build) if found is not None else None
+    found = stamp.read_environment(want.root)
+    return None if found is None else replace(found, build=want.build)
 
 
 def _present(want: Wanted, progress: Progress, cancel: threading.Event | None) -> Environment | None:
@@ -326,8 +327,8 @@ def _local_python(build: Build) -> Path:
 
 def list_environments(store: Store) -> list[Environment]:
     """Every environment of a store that has a stamp, by name. They are not swept."""
-    stamps = (stamp.read(root) for root in sorted(store.envs.iterdir()) if root.is_dir())
-    return [found.environment for found in stamps if found is not None]
+    found = (stamp.read_environment(root) for root in sorted(store.envs.iterdir()) if root.is_dir())
+    return [environment for environment in found if environment is not None]
 
 
 def remove(environment: Environment, store: Store) -> None:
@@ -341,7 +342,7 @@ def remove(environment: Environment, store: Store) -> None:
         Interrupted: Never; it waits for a run that builds it.
     """
     root = store.own(environment.root)
-    if root.parent != store.envs.resolve() or stamp.read(root) is None:
+    if root.parent != store.envs.resolve() or stamp.read_environment(root) is None:
         raise UsageError(
             f"{environment.root} is not an environment of the store {store.root}",
             hint="bisect-torch envs list shows those that are",

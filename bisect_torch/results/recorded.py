@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bisect_torch.model import Observation
+from bisect_torch.results import compute as pc
 from bisect_torch.results.held import Held, Source, Stored
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import REQUIRED, held_type

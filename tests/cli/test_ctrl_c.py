@@ -142,7 +142,8 @@ def test_a_ctrl_c_that_python_makes_an_error_of_is_no_fault_of_the_tool(
 def test_in_the_background_of_a_script_ctrl_c_stays_ignored(tool: Tool) -> None:
     words = [sys.executable, "-m", "bisect_torch", "releases", "--offline", "--json"]
     process = subprocess.Popen(
-        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *words],
+        words,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         cwd=tool.folder,
         env=tool.variables(),
         stdout=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -169,3 +170,17 @@ def test_an_environment_is_found_again_with_the_build_as_it_is_asked_for_now(wor
     renamed = replace(build, name="oldest")
     environment, reused = workshop.ensure(renamed)
     assert (environment.build.name, reused) == ("oldest", True)
+
+
+def test_the_environment_of_a_stamp_is_read_without_its_files(workshop: Workshop) -> None:
+    environment, _ = workshop.ensure("2.4.1")
+    path = environment.root / STAMP_NAME
+    whole = stamp.read(environment.root)
+    assert whole is not None
+    assert stamp.read_environment(environment.root) == whole.environment
+    sound = path.read_bytes()
+    place = len(sound) // 2
+    path.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+    assert stamp.read_environment(environment.root) is None, "one bit among the files"
+    path.write_bytes(json.dumps({k: v for k, v in json.loads(sound).items() if k != "digest"}).encode())
+    assert stamp.read_environment(environment.root) == whole.environment, "an older version wrote no digest"

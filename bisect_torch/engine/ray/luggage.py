@@ -129,7 +129,9 @@ def _read(path: Path, digest: str | None) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror or error}", hint="it must travel to the nodes: make it readable"
+        ) from None
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
-        raise UsageError(f"{path}: it has changed since this run began")
+        raise UsageError(f"{path}: it has changed since this run began", hint="run again")
     return content
