@@ -115,8 +115,7 @@ class Begun:
         return self.tool.index
 
     def run(self, *words: str, **variables: str) -> Answer:
-        self.index.requests.clear()
-        self.index.begun.clear()
+        self.index.forget_requests()
         words = ("cases.py", "--versions", ",".join(self.versions), "-o", RESULTS, "--json", *self.options, *words)
         return self.tool.run(*words, UV_HTTP_TIMEOUT="5", **self.variables, **variables)
 

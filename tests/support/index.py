@@ -175,6 +175,11 @@ class FakeIndex:
         with self._lock:
             self._faults.clear()
 
+    def forget_requests(self) -> None:
+        """Begin anew; one that is still being answered, as slowly as a fault wants it, belongs to those before."""
+        with self._lock:
+            self.requests, self.begun = [], []
+
     def requested(self, pattern: str) -> list[Request]:
         """The requests so far whose path matches the shell pattern."""
         with self._lock:
@@ -332,6 +337,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         with self.owner._lock:
             self.owner.begun.append(path)
+            self._noted_in = self.owner.requests
         fault = self.owner._next_fault(path, is_range="Range" in self.headers) or Fault()
         time.sleep(fault.delay_s)
         if not self._may_enter():
@@ -378,7 +384,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _start(self, status: int, headers: dict[str, str]) -> None:
         accept, span = self.headers.get("Accept"), self.headers.get("Range")
         with self.owner._lock:
-            self.owner.requests.append(Request(self.command, self.path.partition("?")[0], accept, span, status))
+            self._noted_in.append(Request(self.command, self.path.partition("?")[0], accept, span, status))
         try:
             self.send_response(status)
             for name, value in headers.items():
