@@ -1,8 +1,9 @@
 """A search over releases, against the full matrix of the same case: how many environments, and what share of the time.
 
-    python -m tests.benchmarks.bisecting
+    python -m tests.benchmarks.bisecting --make
 
-Every environment is there. The case changes its answer at one release (``--first-bad``), as repros do. Both sides
+Every environment is there, or with ``--make`` its downloads: then the environments are removed before each side, which
+makes those again that it needs. The case changes its answer at one release (``--first-bad``), as repros do. Both sides
 begin without results and confirm what they claim. A search may judge at most ceil(log2 n) + 2 builds.
 """
 
@@ -34,6 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--first-bad", default="2.10.0", help="release from which the case fails (default %(default)s)")
+    parser.add_argument("--make", action="store_true", help="remove the environments first; the downloads stay")
     options = parser.parse_args()
     versions = built()
     if options.first_bad not in versions[1:]:
@@ -45,7 +47,12 @@ def main() -> int:
         folder = Path(name)
         (folder / "case.py").write_text(CASE.format(first_bad=first_bad))
 
+        def clear() -> None:
+            if options.make:
+                subprocess.run([*TOOL, "envs", "remove", *versions], check=False, capture_output=True)
+
         def search() -> float:
+            clear()
             (folder / "search.parquet").unlink(missing_ok=True)
             words = [*TOOL, "bisect", "case.py", "--good", versions[0], "--bad", versions[-1], "-o", "search.parquet"]
             words += ["--exclude", ",".join(missing)] if missing else []
@@ -58,6 +65,7 @@ def main() -> int:
             return took
 
         def matrix() -> float:
+            clear()
             (folder / "matrix.parquet").unlink(missing_ok=True)
             words = [*TOOL, "run", "case.py", "--versions", ",".join(versions), "-o", "matrix.parquet"]
             return seconds(words, cwd=folder)
@@ -65,7 +73,9 @@ def main() -> int:
         medians = side_by_side(options.rounds, search=search, matrix=matrix)
     most = math.ceil(math.log2(len(versions))) + 2
     print(f"builds judged: {max(judged)} of {len(versions)}, at most {most} allowed")
-    beyond = report(f"bisect over {len(versions)} releases", medians["search"], medians["matrix"], 0.55)
+    beyond = report(
+        f"bisect over {len(versions)} releases{', made' * options.make}", medians["search"], medians["matrix"], 0.55
+    )
     return int(beyond or max(judged) > most)
 
 
