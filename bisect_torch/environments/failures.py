@@ -163,8 +163,9 @@ def _classified(completed: Completed, doing: str) -> BisectTorchError:
     if _DISK_FULL.search(said):
         return InfrastructureError(f"{doing}: the disk is full", hint="free some space, or choose another --store")
     if _HASH.search(said):
+        file = re.sub(r"`?\bhttps?://[^\s`]*/([^\s`/]+)`?", r"\1", _said(said)[0])  # its name, without the address
         return InfrastructureError(
-            f"{doing}: a downloaded file is not the one in the lock: {_said(said)[0]}",
+            f"{doing}: a downloaded file is not the one in the lock: {file}",
             hint="the index serves other files; name it with --index-url so that it gets its own locks",
         )
     if _REFUSED.search(said):
