@@ -82,7 +82,8 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
                     f"{path} is not a results file of bisect-torch: no column {missing[0]!r}",
                     hint="name another results file",
                 )
-            holding = present - _empty(file)
+            # Damaged statistics end the process in pyarrow's C++: only what this tool wrote is asked for them.
+            holding = present - _empty(file) if own else present
             names = [name for name in STORED if name in holding]
             table = _stored(path, content, names, shared) if own else checks.typed(path, file.read(columns=names))
     except (pa.ArrowException, OSError, ValueError) as error:  # OSError: a page does not fit its checksum
