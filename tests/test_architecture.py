@@ -18,7 +18,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text()
 IN_ENVIRONMENTS = ("worker", "numerics")
 """Rooms that are copied into the environment of a build."""
 
-IMPORT_NAMES = {"pypi-simple": "pypi_simple"}
+IMPORT_NAMES = {"beautifulsoup4": "bs4", "pypi-simple": "pypi_simple"}
 
 
 def table(name: str) -> list[list[str]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
+from bs4.builder import ParserRejectedMarkup
 from pypi_simple import (
     ACCEPT_ANY,
     PYPI_SIMPLE_ENDPOINT,
@@ -31,7 +32,7 @@ from bisect_torch.releases.patience import patiently
 
 _NO_ANSWER = (
     requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError, KeyError,
-    TypeError, AttributeError, RecursionError,
+    TypeError, AttributeError, RecursionError, ParserRejectedMarkup,
 )  # fmt: skip
 """What asking raises, and what parsing raises for an answer that is no page of an index."""
 

@@ -83,6 +83,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "not a version": (["ok.py", "--from", "newest"], "'newest' is not a version", "versions look like"),
     "reversed range": (["ok.py", "--from", "2.6.0", "--to", "2.4.1"], "the range is reversed", r"--from 2\.4\.1"),
     "empty range": (["ok.py", "--exclude", "2.4.1,2.5.0,2.6.0"], "the range is empty", r"known are 2\.4\.1"),
+    "unknown program": (
+        ["--", "/nowhere/program", "--dry-run"],
+        "/nowhere/program: no such program",
+        "options and all",
+    ),
     "unknown interpreter": (
         ["ok.py", "--versions", "/nowhere/python"],
         "no Python interpreter at /nowhere",

@@ -163,7 +163,8 @@ def test_a_nightly_that_cannot_be_known_is_named_and_the_release_goes_on(nightly
     offline = nightly.run("--versions", "2.15.0,nightly", "--offline")
 
     assert offline.code == 3
-    assert "nightly is not known, and was not run: offline: the index nightly/cpu is not asked" in " ".join(offline.stdout.split())
+    said = " ".join(offline.stdout.split())
+    assert "nightly is not known, and was not run: offline: the index nightly/cpu is not asked" in said
 
 
 def test_an_index_that_is_down_or_a_wrong_word_ends_the_run_before_it_begins(nightly: Nightly, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_damaged_examples_and_bytes_of_chance_are_read_or_refused(
 
 DEEP = b"[" * 100_000
 FOUND: dict[str, tuple[str, bytes]] = {
+    "a page with a broken declaration": ("index in HTML", b"<![]DOCTYPE html><html><head></head></html>"),
     "a size table without wheels": ("sizes of wheels", b'{"schema": 1, "wheels": null}'),
     "a size whose name is a list": ("sizes of wheels", b'{"schema": 1, "wheels": {"ab": [[], 1, 2]}}'),
     "a size table that is nested deeply": ("sizes of wheels", DEEP),
