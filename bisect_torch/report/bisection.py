@@ -37,10 +37,15 @@ class BisectionReport(LineReport):
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
         super().__init__(stream, quiet=quiet)
         self._phases: dict[str, str] = {}
+        self._confirming = self._confirmed = 0
 
     def __call__(self, event: BisectEvent) -> None:
+        if isinstance(event, events.Confirming):
+            self._confirming, self._confirmed = event.repeats, 0
         if isinstance(event, events.Note):
             self._note(event)
+        elif isinstance(event, events.CellFinished):
+            self._finished(event)
         elif isinstance(event, events.BuildProgress):
             self._progress(event)
         elif isinstance(event, events.EnvironmentReady):
@@ -50,6 +55,15 @@ class BisectionReport(LineReport):
             words = _event_words(event)
             if words:
                 self._write(words)
+
+    def _finished(self, event: events.CellFinished) -> None:
+        """At each tenth of what confirms, so that it is seen to go on."""
+        before, wanted = self._confirmed, self._confirming
+        if event.kept or before >= wanted:
+            return
+        self._confirmed += 1
+        if 10 * self._confirmed // wanted > 10 * before // wanted and self._confirmed < wanted:
+            self._write(f"confirmed {self._confirmed:,} of {wanted:,}")
 
     def _progress(self, event: events.BuildProgress) -> None:
         name = event.build.name

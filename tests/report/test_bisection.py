@@ -13,11 +13,12 @@ from bisect_torch.analysis.question import Finished, Question, reading_of
 from bisect_torch.analysis.search import step
 from bisect_torch.analysis.series import build_series
 from bisect_torch.engine.bisect_request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
-from bisect_torch.engine.events import Note
+from bisect_torch.engine.events import CellFinished, Confirming, Note
 from bisect_torch.model import Boundary, Build, BuildKind, BuildProgress
 from bisect_torch.report.bisection import BisectionReport, finer_words, row_words, search_data, search_lines
 from bisect_torch.report.text import plain
 from tests.analysis.made import observe
+from tests.report.histories import instance, judgement, observation
 
 
 def row(words: list[str | None], *, good: int | None = 0, bad: int | None = -1) -> Row:
@@ -237,6 +238,10 @@ def test_the_data_can_be_written_as_json_and_says_what_the_text_says() -> None:
     assert data["rows"][1]["text"] == row_words(rows[1])
 
 
+CASE = instance("case")
+FINISHED = CellFinished(CASE, observation(CASE, "2.2.0"), judgement("ok"))
+
+
 def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
     build = Build(BuildKind.RELEASE, "2.2.0", "2.2.0")
     events = [
@@ -248,6 +253,12 @@ def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
         Repeating(("2.1.0", "2.3.0")),
         Weighs("case", WEIGHED, "2.3.0", 2, 16),
         Note("something"),
+        FINISHED,
+        Confirming(3, "both ends"),
+        FINISHED,
+        dataclasses.replace(FINISHED, kept=True),
+        FINISHED,
+        FINISHED,
     ]
     loud, quiet = io.StringIO(), io.StringIO()
     for stream, report in ((loud, BisectionReport(loud)), (quiet, BisectionReport(quiet, quiet=True))):
@@ -263,5 +274,8 @@ def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
         "not as it was said to be: 2.1.0 and 2.3.0 again in further processes",
         "likeliest so far 2.1.0 | 2.3.0 with 0.97; 2.3.0 next, in 2 further processes of 16 repeats",
         "note: something",
+        "confirming, 3 more runs: both ends",
+        "confirmed 1 of 3",
+        "confirmed 2 of 3",
     ]
     assert quiet.getvalue().splitlines() == ["2.2.0: no environment: no \\x1b wheel", "note: something"]
