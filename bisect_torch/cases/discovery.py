@@ -221,13 +221,7 @@ def _check_needs(case: Case) -> None:
 
 
 def _read_command(command: Sequence[str]) -> Discovered:
-    """
-    Raises:
-        UsageError: The program is named by a path at which nothing is; one without a path may lie in environments.
-    """
     words = [str(word) for word in command]
-    if os.sep in words[0] and not os.path.exists(words[0]):
-        raise UsageError(f"{words[0]}: no such program", hint="what stands after -- is run as it is, options and all")
     files = {word: Path(word) for word in words[1:] if Path(word).is_file()}
     small = {word: path for word, path in files.items() if path.stat().st_size <= _HASHED_ARGUMENT_BYTES}
     file = CaseFile(

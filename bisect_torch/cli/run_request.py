@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -144,6 +145,7 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     from bisect_torch import cases
 
     words = tuple(args.command_words or ())
+    _refuse_missing_program(words)
     return cases.discover(
         args.files,
         suites=args.suite,
@@ -151,6 +153,14 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
         pytest_words=args.pytest_words,
         bad_if_output=args.bad_if_output,
     )
+
+
+def _refuse_missing_program(words: Sequence[str]) -> None:
+    """A program that is named by a path; one without a path may lie in the environments."""
+    from bisect_torch.errors import UsageError
+
+    if words and os.sep in words[0] and not os.path.exists(words[0]):
+        raise UsageError(f"{words[0]}: no such program", hint="what stands after -- is run as it is, options and all")
 
 
 def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile, time_limit_s
 from bisect_torch.engine.sessions import run_tests
+from bisect_torch.engine.unchanged import Unchanged
 from bisect_torch.engine.waiting import Waiting
 from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
 from bisect_torch.errors import BisectTorchError
@@ -131,6 +132,7 @@ class LocalExecutor:
         self._conditions = conditions
         self._deliver = deliver
         self._memory = MemoryBudget(conditions.memory_bytes)
+        self._unchanged = Unchanged()
         self._waiting: Waiting[Task | tuple[CaseFile, Environment, tuple[str, ...]]] = Waiting()
         self._workers: set[WorkerProcess] = set()
         self._lock = threading.Lock()
@@ -330,6 +332,9 @@ class LocalExecutor:
         self._deliver(CellBegan(run, self._own.slot, time.monotonic()))
 
     def _ended(self, task: Task, run: CellRun, facts: Facts) -> None:
+        changed = self._unchanged.what_changed(run.instance.case.file)
+        if changed is not None:
+            facts = {"outcome": Outcome.LOST.value, "reason": f"{changed} has changed since this run began"}
         self._deliver(CellDone(task, run, facts, self._own.slot, time.monotonic()))
 
     def _refusal(self, environment: Environment, run: CellRun) -> Facts | None:

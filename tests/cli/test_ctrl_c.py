@@ -6,6 +6,7 @@ The clock of these tests begins when the program listens.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def test_ctrl_c_at_any_moment_ends_it_with_130_and_one_line(name: str, tool: Too
             said = [line for line in stderr.splitlines() if not line.startswith("hint: continue with: ")]
             assert said in (["error: interrupted"], ["error: interrupted; what had finished is kept"]), said
         else:
-            assert stdout == whole
+            assert _steady(stdout) == _steady(whole)
         assert "Traceback" not in stderr
         assert "Exception ignored" not in stderr
     assert seen[130] > 0
@@ -137,6 +138,11 @@ def test_a_ctrl_c_that_python_makes_an_error_of_is_no_fault_of_the_tool(
     monkeypatch.setattr(cli, "_dispatch", dispatch)
     assert cli.main(["releases"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def _steady(text: str) -> str:
+    """Without what is free on the disk: others write there too."""
+    return re.sub(r"of [0-9.]+ [KMGT]?B free", "", text)
 
 
 def test_in_the_background_of_a_script_ctrl_c_stays_ignored(tool: Tool) -> None:
