@@ -15,6 +15,7 @@ from bisect_torch.cases import Discovered
 from bisect_torch.engine import host, plan
 from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.request import RunRequest
+from bisect_torch.engine.unchanged import Unchanged
 from bisect_torch.engine.warm import WarmWorkers
 from bisect_torch.engine.watch_cells import CellAnswer, Job, JobEnded, Slots, start_worker
 from bisect_torch.engine.watch_environments import Installer, Ready
@@ -82,6 +83,7 @@ class Watch:
         self._discovered: Discovered | None = None
         self._instances: tuple[Instance, ...] | None = None
         self._observations: dict[tuple[str, str, str, int], Observation] = {}
+        self._unchanged = Unchanged()
         self._open: set[str] = set()
         self._saved_at = 0.0
         self._drawn_at = 0.0
@@ -230,7 +232,9 @@ class Watch:
         if message.job.number != self._state.number:
             return
         if isinstance(message, CellAnswer):
-            self._record(message.run, message.job.environment, message.facts)
+            # Of a file that has changed since, the next save tells.
+            if self._unchanged.what_changed(message.run.instance.case.file) is None:
+                self._record(message.run, message.job.environment, message.facts)
         elif message.job.confirming:
             self._on_confirmed(message.job)
         elif message.job.file is not None:
