@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _PREFIX = "bt-"
@@ -59,17 +59,9 @@ def _short(place: Path) -> Path:
     try:
         link.symlink_to(place, target_is_directory=True)
     except OSError:  # it cannot be written, or another thread or user was quicker
-        return link if _is_our_link(link) and link.readlink() == place else place
+        return link if _is_our(stat.S_ISLNK, link) and link.readlink() == place else place
     atexit.register(link.unlink, missing_ok=True)
     return link
-
-
-def _is_our_link(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:  # another run was quicker
-        return False
-    return stat.S_ISLNK(status.st_mode) and status.st_uid == os.getuid()
 
 
 @contextlib.contextmanager
@@ -89,20 +81,21 @@ def sweep(parent: Path | None = None) -> None:
         parent: Where they were made; the system's own place when None.
     """
     for link in _SHORT.glob(f"{_PREFIX}*"):
-        if is_gone(link.name.removeprefix(_PREFIX)) and _is_our_link(link):
+        if is_gone(link.name.removeprefix(_PREFIX)) and _is_our(stat.S_ISLNK, link):
             link.unlink(missing_ok=True)
     for each in (parent or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*-*"):
-        if is_gone(each.name.removeprefix(_PREFIX).partition("-")[0]) and _is_ours(each):
+        if is_gone(each.name.removeprefix(_PREFIX).partition("-")[0]) and _is_our(stat.S_ISDIR, each):
             _make_writable(each)
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _is_ours(path: Path) -> bool:
+def _is_our(kind: Callable[[int], bool], path: Path) -> bool:
+    """Whether it is there, of this kind (``stat.S_ISDIR``, ``stat.S_ISLNK``) and of this user."""
     try:
         status = path.lstat()
     except OSError:  # another run was quicker
         return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return kind(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _make_writable(top: Path) -> None:
