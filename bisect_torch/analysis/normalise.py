@@ -27,10 +27,14 @@ _SPACE = re.compile(r"\s+")
 def normalise(message: str) -> str:
     """The first line that says something, with ``#`` for numbers, ``0x#``, ``/#`` for paths and ``[#]`` for shapes.
 
+    Where it only introduces the next ("Failed running …:", of torch.compile), that one is added.
     No replacement is longer than what it replaces and the result is a fixed point: normalising twice changes nothing.
     Digits inside a word (``float32``, ``addmm2``) stay.
     """
-    text = next((line.strip() for line in message.splitlines() if line.strip()), "")[:_LONGEST].strip()
+    lines = [stripped for line in message.splitlines() if (stripped := line.strip())]
+    text = (lines[0] if lines else "")[:_LONGEST].strip()
+    if text.endswith(":") and len(lines) > 1:
+        text = f"{text} {lines[1][:_LONGEST].strip()}"
     while True:
         after = _once(text)
         if after == text:

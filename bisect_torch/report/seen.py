@@ -91,13 +91,28 @@ def _left_over(words: Sequence[str], unexplained: int) -> Iterable[str]:
         yield f"no model in {unexplained:,}"
 
 
+def _gist(message: str, *, assertion: bool) -> str:
+    """What a message says, in at most :data:`_MOST` columns.
+
+    Mostly that is its first line. Where this only introduces the next ("Failed running …:", of torch.compile), that one
+    says it. An assertion's numbers stand below its first line ("Tensor-likes are not close!").
+    """
+    lines = [clean(line.strip()) for line in _COLOUR.sub("", message).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    if assertion:
+        return shorten(" ".join(lines), _MOST)
+    if lines[0].endswith(":") and len(lines) > 1:
+        return shorten(f"{shorten(lines[0], _MOST // 3)} {lines[1]}", _MOST)
+    return shorten(lines[0], _MOST)
+
+
 def _failed(observations: Iterable[Observation]) -> Iterable[str]:
     """The message of the first that failed; where a crash or a timeout came, which phase or limit."""
     for each in observations:
         message = each.root_message or each.message
         if message:
-            first = _COLOUR.sub("", message).strip().splitlines()
-            yield shorten(clean(first[0] if first else ""), _MOST)
+            yield _gist(message, assertion=(each.root_type or each.error_type) == "AssertionError")
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -23,20 +22,12 @@ from uv import find_uv_bin
 
 from bisect_torch.releases.catalogue import load_catalogue
 from tests.benchmarks.peers import CASES, SCRIPT, asv_setup, nox_setup
-from tests.benchmarks.timing import RELEASES, TOOL, report, seconds, side_by_side
+from tests.benchmarks.timing import MINOR, RELEASES, TOOL, empty, report, seconds, side_by_side, spread
 
 DAYS_AFTER = 5
 """After a release's day its dependencies are taken as they were then."""
 
 LIMITS = {"by_hand": 0.9, "nox": 1.0, "asv": 1.0}
-
-
-def spread(number: int) -> tuple[str, ...]:
-    """So many of the releases, the first and the newest among them."""
-    if number == 1:
-        return RELEASES[-1:]
-    last = len(RELEASES) - 1
-    return tuple(RELEASES[round(place * last / (number - 1))] for place in range(number))
 
 
 def main() -> int:
@@ -92,7 +83,7 @@ class Sides:
     def ours(self) -> float:
         def job(there: Path, variables: Mapping[str, str]) -> float:
             (there / "cases.py").write_text(CASES.format(count=self._cells))
-            words = ["run", "cases.py", "--versions", ",".join(self._days), "--python", _MINOR]
+            words = ["run", "cases.py", "--versions", ",".join(self._days), "--python", MINOR]
             return seconds([*TOOL, *words, "--store", there / "store"], cwd=there, env=variables)
 
         return self._timed("ours", job)
@@ -130,19 +121,9 @@ class Sides:
         return self._timed("asv", job)
 
 
-_MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
 def _bare(variables: Mapping[str, str]) -> dict[str, str]:
     """Without what Python itself reads, but for bytecode, which is read and written."""
     return {name: value for name, value in variables.items() if not name.startswith("PYTHON")}
-
-
-def empty(folder: Path) -> None:
-    """Remove a folder whose folders may be read-only."""
-    for parent, _, _ in os.walk(folder):
-        os.chmod(parent, 0o700)
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,15 @@ RELEASES = (
 """The releases of the whole matrix."""
 
 TOOL = [sys.executable, "-m", "bisect_torch"]
+MINOR = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def spread(number: int) -> tuple[str, ...]:
+    """So many of the releases, the first and the newest among them."""
+    if number == 1:
+        return RELEASES[-1:]
+    last = len(RELEASES) - 1
+    return tuple(RELEASES[round(place * last / (number - 1))] for place in range(number))
 
 
 def seconds(words: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> float:
@@ -60,17 +70,23 @@ def built() -> tuple[str, ...]:
         SystemExit: There are fewer than two.
     """
     done = subprocess.run([*TOOL, "envs", "list", "--json"], check=True, capture_output=True, text=True)
-    minor = f"{sys.version_info.major}.{sys.version_info.minor}."
     there = {
         each["name"]
         for each in json.loads(done.stdout)
-        if each["backend"] == "pypi" and each["python_version"].startswith(minor)
+        if each["backend"] == "pypi" and each["python_version"].startswith(f"{MINOR}.")
     }
     found = tuple(version for version in RELEASES if version in there)
     if len(found) < 2:
         raise SystemExit(f"build them first: bisect-torch envs build --versions {','.join(RELEASES)}")
     print(f"{len(found)} releases in the store: {', '.join(found)}", file=sys.stderr)
     return found
+
+
+def empty(folder: Path) -> None:
+    """Remove a folder whose folders may be read-only."""
+    for parent, _, _ in os.walk(folder):
+        os.chmod(parent, 0o700)
+    shutil.rmtree(folder)
 
 
 def side_by_side(rounds: int, *, digits: int = 2, **measured: Callable[[], float]) -> dict[str, float]:

@@ -291,6 +291,28 @@ def test_wrong_values_are_told_in_numbers():
         ("wrong", {"outcome": "raised", "message": "rows differ"}, "rows differ"),
         ("error:E", {"outcome": "raised", "message": "outer", "root_message": "  inner\nmore"}, "inner"),
         ("error:E", {"outcome": "raised", "message": "\x1b[2J" + "x" * 300}, "\\x1b[2J" + "x" * 232 + "…"),
+        (
+            "error:E",
+            {
+                "outcome": "raised",
+                "message": "Failed running call_function f(x):\nOutput 0 is a view\n\nfrom user code:",
+            },
+            "Failed running call_function f(x): Output 0 is a view",
+        ),
+        (
+            "error:E",
+            {"outcome": "raised", "message": f"Failed running {'x' * 300}:\nthe cause"},
+            f"Failed running {'x' * 64}… the cause",
+        ),
+        (
+            "wrong",
+            {
+                "outcome": "raised",
+                "error_type": "AssertionError",
+                "message": "Tensor-likes are not close!\n\nMismatched elements: 1 / 4 (25.0%)\n",
+            },
+            "Tensor-likes are not close! Mismatched elements: 1 / 4 (25.0%)",
+        ),
         ("timeout", {"outcome": "timed_out", "timeout_s": 90.0}, "no end within 1 min 30 s"),
         (
             "crash:SIGSEGV",
