@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from bisect_torch.analysis import transitions
-from bisect_torch.engine.watch_state import WatchState
+from bisect_torch.engine.watch import WatchState
 from bisect_torch.model import Point, Series, Transition
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch import analysis, cases
-from bisect_torch.engine.executor import CellDone, Conditions, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.conditions import Conditions
+from bisect_torch.engine.executor import CellDone, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.environments.variables import clean_environment_variables
 from bisect_torch.model import Instance, Isolation, Observation

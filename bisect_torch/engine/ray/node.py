@@ -17,7 +17,8 @@ from pathlib import Path
 
 from bisect_torch import environments, temporary
 from bisect_torch.engine import events, host
-from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.conditions import Conditions
+from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, LocalExecutor, Message, SlotFailed
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.ray import messages, variables
 from bisect_torch.engine.ray.messages import Introduction, Make, NodeOptions, Order, RunTask, Told, Wanted
