@@ -7,9 +7,9 @@
   ``second_look`` confirms and distrusts.
 * Its environments: ``making`` makes them in groups that ``rotation`` chooses, ``resweep`` finds those that changed.
 * Where it takes place: ``site``, which is this machine, or the cluster of ``ray``; ``host`` is what a machine has.
-* Cells on one machine: ``executor`` has the slots, for which ``waiting`` queues and ``memory_budget`` admits;
-  ``conditions`` are the same for all cells, ``unchanged`` looks at their files; ``worker_process`` is asked for a
-  ``cell_request``, ``sessions`` for many tests at once.
+* Cells on one machine: ``executor`` has the slots, for which ``waiting`` queues and ``memory_budget`` admits; they tell
+  ``slot_messages``. ``conditions`` are the same for all cells, ``unchanged`` looks at their files. ``worker_process``
+  is asked for a ``cell_request``, ``sessions`` asks it for many tests at once.
 * A search: ``bisect_request`` is asked for, ``bisection`` is the loop; ``probing`` runs builds, ``weighing`` is for
   flaky cells, ``ahead`` and ``standing`` are about environments.
 * On results that are there: ``earlier`` reads them; ``recheck``, ``attributing`` and ``verifying`` run parts again.

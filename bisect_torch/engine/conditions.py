@@ -1,4 +1,4 @@
-"""Under which conditions cells run: how workers start, what they are asked for, when it is not torch that fails."""
+"""Under which conditions cells run: what a worker is asked for, and when it is not torch that fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.plan import CellRun, accelerator, needs_compile, time_limit_s
-from bisect_torch.engine.worker_process import Stage, WorkerProcess
 from bisect_torch.model import CaseKind, Environment, Isolation, Outcome
 from bisect_torch.worker.declaration import CAPABILITIES
 
@@ -42,24 +41,6 @@ class Conditions:
     seed: int
     working_directory: Path
     thorough: bool = False
-
-
-def start_worker(
-    environment: Environment,
-    conditions: Conditions,
-    *,
-    stage: Stage,
-    on_start: Callable[[WorkerProcess], None] = lambda worker: None,
-) -> WorkerProcess:
-    """A worker of an environment, as :meth:`WorkerProcess.start` gives it."""
-    return WorkerProcess.start(
-        environment,
-        conditions.staged,
-        stage=stage,
-        threads=conditions.threads,
-        env=conditions.environment_variables(environment),
-        on_start=on_start,
-    )
 
 
 def refusal(run: CellRun, capability: Callable[[str], str | None]) -> Facts | None:

@@ -9,57 +9,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from bisect_torch.engine.cell_request import CellRequest
-from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal, start_worker
+from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
 from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.memory_budget import MemoryBudget
 from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.sessions import run_tests
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, Message, SlotFailed
 from bisect_torch.engine.unchanged import Unchanged
 from bisect_torch.engine.waiting import Waiting
-from bisect_torch.engine.worker_process import CaseFileError, Stage, WorkerProcess
+from bisect_torch.engine.worker_process import CaseFileError, Stage, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Outcome
-
-
-@dataclass(frozen=True)
-class CellDone:
-    """A cell ended. ``facts`` are what the worker saw; an outcome of ``lost`` says nothing about torch."""
-
-    task: Task
-    run: CellRun
-    facts: Facts
-    slot: int
-    at: float
-
-
-@dataclass(frozen=True)
-class CellBegan:
-    run: CellRun
-    slot: int
-    at: float
-
-
-@dataclass(frozen=True)
-class Expanded:
-    """A worker expanded the parameters of a case file, or said why it could not."""
-
-    file: CaseFile
-    environment: Environment
-    rows: tuple[Mapping[str, object], ...]
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class SlotFailed:
-    """Something unforeseen ended a slot's work."""
-
-    error: BaseException
-
-
-Message = CellDone | CellBegan | Expanded | Working | Loading | Note | SlotFailed
 
 
 class LocalExecutor:

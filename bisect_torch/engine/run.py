@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 
 from bisect_torch import cases, environments, temporary
 from bisect_torch.engine import events, plan, record
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
@@ -24,6 +23,7 @@ from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.rows import Rows
 from bisect_torch.engine.second_look import CONFIRMING_S, SecondLook
 from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unproven
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded
 from bisect_torch.engine.telling import Telling
 from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.errors import UsageError

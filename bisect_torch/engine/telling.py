@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from bisect_torch import analysis
 from bisect_torch.engine import events
-from bisect_torch.engine.executor import CellDone
 from bisect_torch.engine.plan import CellRun
+from bisect_torch.engine.slot_messages import CellDone
 from bisect_torch.model import Judgement, Observation
 from bisect_torch.redaction import Private
 

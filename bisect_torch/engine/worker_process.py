@@ -23,6 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from bisect_torch import temporary
 from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.conditions import Conditions
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Environment
 from bisect_torch.worker import system
@@ -318,6 +319,24 @@ class WorkerProcess:
             for process in left:
                 system.kill(process, signal.SIGKILL)
             time.sleep(0.02)
+
+
+def start_worker(
+    environment: Environment,
+    conditions: Conditions,
+    *,
+    stage: Stage,
+    on_start: Callable[[WorkerProcess], None] = lambda worker: None,
+) -> WorkerProcess:
+    """A worker of an environment, as :meth:`WorkerProcess.start` gives it."""
+    return WorkerProcess.start(
+        environment,
+        conditions.staged,
+        stage=stage,
+        threads=conditions.threads,
+        env=conditions.environment_variables(environment),
+        on_start=on_start,
+    )
 
 
 def _thread_variables(threads: int | None) -> dict[str, str]:

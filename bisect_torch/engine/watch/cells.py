@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from bisect_torch import environments
 from bisect_torch.engine.cell_request import CellRequest
-from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal, start_worker
+from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
 from bisect_torch.engine.plan import CellRun, accelerator, needs_compile
 from bisect_torch.engine.watch.warm import WarmWorkers
-from bisect_torch.engine.worker_process import CaseFileError, WorkerProcess
+from bisect_torch.engine.worker_process import CaseFileError, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, Environment, Isolation, Outcome
 

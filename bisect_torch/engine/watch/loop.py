@@ -11,7 +11,6 @@ from pathlib import Path
 
 from bisect_torch import cases, environments
 from bisect_torch.cases import Discovered
-from bisect_torch.engine.conditions import start_worker
 from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.unchanged import Unchanged
@@ -21,7 +20,7 @@ from bisect_torch.engine.watch.installer import Installer, Ready
 from bisect_torch.engine.watch.matrix import Matrix
 from bisect_torch.engine.watch.state import WatchState
 from bisect_torch.engine.watch.warm import WarmWorkers
-from bisect_torch.engine.worker_process import Stage, WorkerProcess
+from bisect_torch.engine.worker_process import Stage, WorkerProcess, start_worker
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import CaseKind, Environment, Instance
