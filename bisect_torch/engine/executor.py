@@ -44,6 +44,7 @@ class LocalExecutor:
             slot.start()
 
     def submit(self, task: Task) -> None:
+        """Run the cells of a task as soon as a slot and its accelerator are free."""
         self._waiting.put(task, task.accelerator)
 
     def expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...] = ()) -> None:

@@ -33,6 +33,7 @@ class CellRun:
 
     @property
     def place(self) -> Place:
+        """Where its cell stands."""
         return self.instance.case.file.path, self.instance.name, self.device, self.build.name
 
 

@@ -170,6 +170,7 @@ class Watch:
         self._noted: set[events.Note] = set()
 
     def __call__(self, event: events.Event) -> None:
+        """Take note of an event, and tell it unless it was told before."""
         if isinstance(event, events.Note):
             if event in self._noted:
                 return

@@ -29,6 +29,7 @@ class Telling:
         self._noted: set[events.Note] = set()
 
     def __call__(self, event: events.Event) -> None:
+        """Tell an event."""
         if isinstance(event, events.Note):
             event = dataclasses.replace(event, text=self._private.hide_secrets(event.text))
         elif isinstance(event, events.BuildProgress) and event.message:

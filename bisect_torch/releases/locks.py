@@ -64,6 +64,7 @@ class Pin:
     hashes: tuple[str, ...]
 
     def applies(self, target: Target) -> bool:
+        """Whether it is installed on a target."""
         return self.marker is None or self.marker.evaluate(dict(target.markers()))
 
 

@@ -146,6 +146,7 @@ class PipeReport:
         self._problem = ""
 
     def __call__(self, state: WatchState) -> None:
+        """Print what a state adds: a problem, a whole matrix, that it is confirmed."""
         if state.problem:
             if state.problem != self._problem:
                 self._write([((clean(state.problem), ""),)])
@@ -188,6 +189,7 @@ class ScreenReport:
             self._live.stop()
 
     def __call__(self, state: WatchState) -> None:
+        """Show a state."""
         from bisect_torch.report.live import rich_lines
 
         size = self._console.size

@@ -53,6 +53,7 @@ class Limits:
         self.native_stack = native_stack
 
     def of(self, phase: str) -> float:
+        """Seconds for a phase: ``load``, ``run``, ``exit``."""
         if phase == "load":
             return self.load_s
         if phase == "run":

@@ -42,6 +42,8 @@ class Job:
 
 @dataclass(frozen=True)
 class CellAnswer:
+    """What a worker saw of a cell of a job."""
+
     job: Job
     run: CellRun
     facts: Facts
@@ -92,6 +94,7 @@ class Slots:
             thread.start()
 
     def submit(self, job: Job) -> None:
+        """Run a job once a slot is free; one of an older save is dropped by then."""
         self._waiting.put(job)
 
     def supersede(self, number: int) -> None:
