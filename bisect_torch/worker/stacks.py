@@ -12,6 +12,7 @@ from bisect_torch.worker import system
 
 _STACK_WAIT_S = 1.0
 _DEBUGGER_LIMIT_S = 10.0
+_MOST_THREADS = 32
 
 
 def python_stacks(process: int, path: str) -> str:
@@ -40,7 +41,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def thread_states(process: int, most: int = 32) -> str:
+def thread_states(process: int) -> str:
     """One line per thread: what the kernel says it does. Cheap; a hint where no debugger is present."""
     lines: List[str] = []
     folder = "/proc/%d/task" % process
@@ -48,7 +49,7 @@ def thread_states(process: int, most: int = 32) -> str:
         threads = sorted(os.listdir(folder), key=int)
     except OSError:
         return ""
-    for thread in threads[:most]:
+    for thread in threads[:_MOST_THREADS]:
         state = system.read_file("%s/%s/stat" % (folder, thread)).rpartition(")")[2].split()[:1]
         name = system.read_file("%s/%s/comm" % (folder, thread)).strip()
         waits = system.read_file("%s/%s/wchan" % (folder, thread)).strip()
@@ -57,7 +58,7 @@ def thread_states(process: int, most: int = 32) -> str:
     return "\n".join(lines)
 
 
-def native_stack(process: int, give_up: Callable[[], bool] = lambda: False) -> str:
+def native_stack(process: int, give_up: Callable[[], bool]) -> str:
     """The native stack of every thread where gdb is present, else what the kernel says.
 
     Args:
