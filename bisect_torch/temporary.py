@@ -65,9 +65,9 @@ def _short(place: Path) -> Path:
 
 
 @contextlib.contextmanager
-def folder(parent: Path | None = None) -> Iterator[Path]:
+def folder() -> Iterator[Path]:
     """A new folder of this process, removed at the end."""
-    made = make_folder(parent)
+    made = make_folder()
     try:
         yield made
     finally:

@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from bisect_torch.errors import InfrastructureError
 
-OLDEST_UV = Version("0.9")
-"""The oldest that knows all options in use; as in pyproject.toml."""
+OLDEST_UV = Version("0.12.1")
+"""The oldest that knows all options in use, the last of them ``--prerelease-package``; as in pyproject.toml."""
 
 
 @functools.cache

@@ -34,6 +34,14 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes the fixture below downloads 10 GB: it has the mark that says so, also where its author forgot it."""
+    for item in items:
+        if "real_torch" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_torch")
+
+
 @pytest.fixture(autouse=True)
 def process_state_is_left_alone() -> Iterator[None]:
     """A test that changes variables, the working directory or logging would make others depend on its order."""

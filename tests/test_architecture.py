@@ -198,3 +198,10 @@ def test_the_picture_names_every_room() -> None:
     text = (PACKAGE / "data_flow.svg").read_text()
     assert [room for room in ROOMS if f">{room}<" not in text and room not in ("redaction", "model")] == []
     assert "redaction" in text
+
+
+@pytest.mark.parametrize("room", ["engine", "worker"])
+def test_the_door_of_a_large_room_leads_to_each_of_its_files(room: str) -> None:
+    door = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
+    inside = [path for path in (PACKAGE / room).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    assert set(re.findall(r"``(\w+)``", door)) == {path.stem for path in inside} - {"__init__", "__main__"}

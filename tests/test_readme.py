@@ -13,7 +13,8 @@ from packaging.version import Version
 
 from bisect_torch.cases import discover
 from bisect_torch.cli import main as program
-from bisect_torch.engine.executor import CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.environments import Store, clean_environment_variables, probe_interpreter, staged_package
 from bisect_torch.numerics.check import compare
 from bisect_torch.results import schema_table

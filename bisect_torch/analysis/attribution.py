@@ -24,6 +24,7 @@ class Side(str, enum.Enum):
 
     @property
     def other(self) -> Side:
+        """The side that is not this one."""
         return Side.NEW if self is Side.OLD else Side.OLD
 
 

@@ -67,6 +67,7 @@ class Cause:
 
     @property
     def flaky(self) -> bool:
+        """Whether a cell of one of its rows is."""
         return any(point is not None and point.flaky for each in self.series for point in each.answers)
 
     @property

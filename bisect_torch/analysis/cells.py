@@ -31,6 +31,7 @@ class Cell:
 
     @property
     def judged(self) -> tuple[tuple[Observation, Judgement], ...]:
+        """The repeats that say something about the build."""
         return tuple(pair for pair in self.repeats if pair[1].verdict.judged)
 
     @property
@@ -49,6 +50,11 @@ class Cell:
         return answer_of([(o.isolation, judgement) for o, judgement in self.repeats]).own_to_confirm
 
     def point(self, build: str) -> Point:
+        """The cell in a series.
+
+        Args:
+            build: Name of its build.
+        """
         answer = answer_of([(o.isolation, judgement) for o, judgement in self.repeats])
         return point_of(build, answer, [o for o, _ in self.judged])
 
@@ -98,13 +104,20 @@ class Measured(Protocol):
     """What of a repeat enters a point as a number: an observation has it."""
 
     @property
-    def worker(self) -> str | None: ...
+    def worker(self) -> str | None:
+        """Id of the process that ran the cell, or forked it."""
+
     @property
-    def elapsed_s(self) -> float | None: ...
+    def elapsed_s(self) -> float | None:
+        """Seconds that it took."""
+
     @property
-    def rel_error(self) -> float | None: ...
+    def rel_error(self) -> float | None:
+        """max |out - ref| / max |ref|."""
+
     @property
-    def digest(self) -> str | None: ...
+    def digest(self) -> str | None:
+        """Of its output."""
 
 
 def point_of(build: str, answer: Answer, judged: Sequence[Measured]) -> Point:

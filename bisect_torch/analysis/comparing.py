@@ -43,6 +43,7 @@ class Relation(str, enum.Enum):
 
     @property
     def differs(self) -> bool:
+        """Whether the two cells came out differently."""
         return self in (Relation.VERDICT, Relation.SIGNATURE, Relation.ERROR, Relation.BITS)
 
 

@@ -49,6 +49,7 @@ class Change:
 
     @property
     def changed(self) -> int:
+        """How many outputs differ."""
         return len(self.differences)
 
     @property
@@ -200,6 +201,7 @@ class Measures:
 
     @property
     def earliest(self) -> int | None:
+        """The first place at which an output differs; None where none does."""
         return min((place for place in self.div_index if place is not None), default=None)
 
     @property

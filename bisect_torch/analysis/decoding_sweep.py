@@ -87,6 +87,7 @@ class Sweep:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
+        """The precisions, in order of first occurrence."""
         return tuple(dict.fromkeys(each.dtype for each in self.configurations))
 
     def of(self, dtype: str) -> tuple[Configuration, ...]:

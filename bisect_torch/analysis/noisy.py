@@ -222,6 +222,7 @@ class Belief:
 
     @property
     def builds(self) -> int:
+        """How many builds it is about."""
         return len(self.weights) - 1
 
     @cached_property

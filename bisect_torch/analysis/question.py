@@ -36,6 +36,7 @@ class Reading:
 
     @property
     def judged(self) -> bool:
+        """Whether it says something about the build."""
         return self.state is not State.UNJUDGED
 
 

@@ -29,6 +29,7 @@ class Change(str, enum.Enum):
 
     @property
     def bad(self) -> bool:
+        """Whether the new build is bad there."""
         return self in (Change.STILL_BAD, Change.FAILS_DIFFERENTLY, Change.FLAKY, Change.NEWLY_BAD)
 
 

@@ -11,6 +11,8 @@ from bisect_torch.model import Point, Transition
 
 
 class Answer(str, enum.Enum):
+    """What became of a claim."""
+
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
     CANNOT_SAY = "cannot say"

@@ -197,6 +197,7 @@ class Collection:
 
     @property
     def instances(self) -> tuple[Instance, ...]:
+        """What is a row of the matrix: files that cannot be collected, and tests."""
         return (*self.rows, *self.tests)
 
     @property

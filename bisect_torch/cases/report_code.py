@@ -38,10 +38,12 @@ class Code:
 
     @property
     def module(self) -> ast.Module:
+        """Parsed; empty where it is no Python."""
         return _parsed(self.text) or ast.Module(body=[], type_ignores=[])
 
     @property
     def imports_torch(self) -> bool:
+        """Whether it does so itself."""
         return any(name.partition(".")[0] == "torch" for name in imported(self.module))
 
     @property

@@ -19,18 +19,15 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 """Name to the patterns of its files."""
 
 
-def suite_files(name: str, folder: Path | None = None) -> list[Path]:
-    """The files of a suite, in alphabetical order, helpers among them included.
-
-    Args:
-        folder: Where the case files lie; those that ship when None.
+def suite_files(name: str) -> list[Path]:
+    """The files of a suite that ships, in alphabetical order, helpers among them included.
 
     Raises:
         UsageError: There is no such suite, or this installation has no file of it.
     """
     if name not in SUITES:
         raise UsageError(f"--suite {name!r} is not known", hint=f"the suites are: {', '.join(SUITES)}")
-    folder = shipped("cases") if folder is None else folder
+    folder = shipped("cases")
     found = {path for pattern in SUITES[name] for path in folder.glob(pattern)}
     if not found:
         raise UsageError(f"--suite {name}: this installation has no case file of it", hint="install bisect-torch again")

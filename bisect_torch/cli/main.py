@@ -72,6 +72,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=30, width=_columns() - 2)
 
     def add_argument(self, action: argparse.Action) -> None:
+        """As argparse's, with room for the names of commands."""
         super().add_argument(action)
         # argparse forgets that the names of commands stand further in than options.
         names = [self._format_action_invocation(each) for each in self._iter_indented_subactions(action)]
@@ -113,6 +114,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:
+        """Raise what the outermost edge prints, instead of printing it here.
+
+        Raises:
+            UsageError: Always.
+        """
         hint = f"`{self.prog} --help` lists what is accepted"
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         near = _nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None

@@ -91,7 +91,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     from bisect_torch import cases
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
-    from bisect_torch.engine.watching import Watch
+    from bisect_torch.engine.watch import Watch
     from bisect_torch.errors import UsageError
     from bisect_torch.report.watching import open_watch_report
 

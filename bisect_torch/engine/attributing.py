@@ -51,10 +51,12 @@ class AttributionRequest:
 
     @property
     def old(self) -> Build:
+        """The build before the change."""
         return self.run.builds[0]
 
     @property
     def new(self) -> Build:
+        """The build after it."""
         return self.run.builds[1]
 
 

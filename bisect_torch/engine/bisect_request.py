@@ -10,7 +10,7 @@ from bisect_torch.analysis.noisy import CONFIDENCE
 from bisect_torch.analysis.question import Finished, Question, RemarkKind
 from bisect_torch.engine import events
 from bisect_torch.engine.request import RunRequest
-from bisect_torch.engine.run import CONFIRMING_S
+from bisect_torch.engine.second_look import CONFIRMING_S
 from bisect_torch.model import Boundary, Build, Environment, Instance, Observation, Series, Transition, TransitionKind
 
 RowKey = tuple[str, str, str]

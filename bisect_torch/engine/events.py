@@ -58,6 +58,13 @@ class RowsAdded:
 
 @dataclass(frozen=True)
 class EnvironmentReady:
+    """A build has its environment.
+
+    Args:
+        seconds: That it took.
+        reused: It was there.
+    """
+
     build: Build
     environment: Environment
     seconds: float
@@ -95,6 +102,8 @@ class Loading:
 
 @dataclass(frozen=True)
 class CellStarted:
+    """One repeat of a cell begins."""
+
     build: Build
     instance: Instance
     device: str

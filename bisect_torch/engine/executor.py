@@ -5,124 +5,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
 from bisect_torch.engine.events import Loading, Note, Working
-from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile, time_limit_s
+from bisect_torch.engine.memory_budget import MemoryBudget
+from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.sessions import run_tests
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, Message, SlotFailed
 from bisect_torch.engine.unchanged import Unchanged
 from bisect_torch.engine.waiting import Waiting
-from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
+from bisect_torch.engine.worker_process import CaseFileError, Stage, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
-from bisect_torch.model import CaseFile, CaseKind, Environment, Isolation, Outcome
-from bisect_torch.worker.declaration import CAPABILITIES
-
-Facts = Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class CellDone:
-    """A cell ended. ``facts`` are what the worker saw; an outcome of ``lost`` says nothing about torch."""
-
-    task: Task
-    run: CellRun
-    facts: Facts
-    slot: int
-    at: float
-
-
-@dataclass(frozen=True)
-class CellBegan:
-    run: CellRun
-    slot: int
-    at: float
-
-
-@dataclass(frozen=True)
-class Expanded:
-    """A worker expanded the parameters of a case file, or said why it could not."""
-
-    file: CaseFile
-    environment: Environment
-    rows: tuple[Mapping[str, object], ...]
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class SlotFailed:
-    """Something unforeseen ended a slot's work."""
-
-    error: BaseException
-
-
-Message = CellDone | CellBegan | Expanded | Working | Loading | Note | SlotFailed
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What is the same for every cell of a run.
-
-    Args:
-        staged: The folder that holds the staged ``bisect_torch`` package for workers.
-        environment_variables: Makes the variables that a child of an environment gets.
-        capability: Checks a capability of an environment: None, or the reason why it does not work there.
-        timeout_s: Seconds for a cell whose case names none.
-        threads: torch's number of threads; None leaves it to torch.
-        memory_bytes: What all cells together may use; a single cell is stopped above it.
-        seed: Of repeat 0; repeat i is seeded with ``seed + i``.
-        working_directory: Of scripts and commands.
-        thorough: Cases compare everything that they otherwise sample.
-    """
-
-    staged: Path
-    environment_variables: Callable[[Environment], Mapping[str, str]]
-    capability: Callable[[Environment, str], str | None]
-    timeout_s: float
-    threads: int | None
-    memory_bytes: int
-    seed: int
-    working_directory: Path
-    thorough: bool = False
-
-
-class MemoryBudget:
-    """Admits cells only while their declared sizes fit together. One cell is always admitted."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._used = 0
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def reserve(
-        self, size: int, waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    ) -> Iterator[None]:
-        """Hold ``size`` bytes, waiting until they are there.
-
-        Args:
-            waiting: Entered while that is waited for.
-        """
-        with self._changed:
-            if not self._fits(size):
-                with waiting():
-                    self._changed.wait_for(lambda: self._fits(size))
-            self._used += size
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._used -= size
-                self._changed.notify_all()
-
-    def _fits(self, size: int) -> bool:
-        return self._used == 0 or self._used + size <= self._total
+from bisect_torch.model import CaseFile, CaseKind, Environment, Outcome
 
 
 class LocalExecutor:
@@ -145,6 +44,7 @@ class LocalExecutor:
             slot.start()
 
     def submit(self, task: Task) -> None:
+        """Run the cells of a task as soon as a slot and its accelerator are free."""
         self._waiting.put(task, task.accelerator)
 
     def expand(self, file: CaseFile, environment: Environment, words: tuple[str, ...] = ()) -> None:
@@ -202,14 +102,7 @@ class LocalExecutor:
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
         with self._loading(environment, "loading torch") if stage != "none" else contextlib.nullcontext():
-            worker = WorkerProcess.start(
-                environment,
-                self._conditions.staged,
-                stage=stage,
-                threads=self._conditions.threads,
-                env=self._conditions.environment_variables(environment),
-                on_start=self._on_start,
-            )
+            worker = start_worker(environment, self._conditions, stage=stage, on_start=self._on_start)
         try:
             yield worker
         finally:
@@ -351,64 +244,6 @@ class LocalExecutor:
         return cell_request(run, self._conditions)
 
 
-def refusal(run: CellRun, capability: Callable[[str], str | None]) -> Facts | None:
-    """The outcome of a cell that needs a capability which does not work in its environment; None where all do.
-
-    Args:
-        capability: A capability's name to the reason why it does not work there.
-    """
-    needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
-    for name in ([] if accelerator(run.device) is None else [run.device.partition(":")[0]]) + needed:
-        reason = capability(name)
-        if reason is not None:
-            return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}
-    return None
-
-
-def blame(facts: Facts, capability: Callable[[str], str | None]) -> Facts:
-    """Check the capabilities that a failing traceback passes through: their failure is not torch's."""
-    for name in json.loads(str(facts.get("capabilities", "[]"))):
-        reason = capability(name)
-        if reason is not None:
-            return {**facts, "failed_capability": f"{name}: {reason}"}
-    return facts
-
-
-def cell_request(run: CellRun, conditions: Conditions) -> CellRequest:
-    """One repeat of a cell as a worker needs it."""
-    case = run.instance.case
-    return CellRequest(
-        file=case.file.path,
-        kind=case.file.kind.value,
-        case=case.name,
-        parameters=dict(run.instance.parameters),
-        device=run.device,
-        timeout_s=time_limit_s(run.instance, run.device, conditions.timeout_s),
-        memory_bytes=conditions.memory_bytes,
-        isolation=run.isolation,
-        full_teardown=run.isolation is Isolation.PROCESS,
-        seed=conditions.seed + run.repeat if case.file.kind is CaseKind.CASE else None,
-        argv=case.argv,
-        bad_if_output=case.bad_if_output,
-        cwd=conditions.working_directory,
-        needs_compile=needs_compile(case),
-        # Up to ten seconds: worth it once for each cell.
-        native_stack=run.repeat == 0,
-        thorough=conditions.thorough,
-    )
-
-
 def _host_bytes(run: CellRun) -> int:
     """Memory of this machine that a cell declares to need."""
     return run.instance.limits_on(run.device).memory.get("cpu", 0)
-
-
-def accelerators(devices: Iterable[str]) -> frozenset[str]:
-    """Those that cells on these devices need for themselves."""
-    return frozenset(found for device in devices if (found := accelerator(device)) is not None)
-
-
-def default_jobs(devices: Iterable[str]) -> int:
-    """One slot a core, and one for each accelerator: what runs there leaves its core free most of the time."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + len(accelerators(devices))

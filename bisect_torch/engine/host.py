@@ -7,10 +7,12 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.child_processes import run_process
+from bisect_torch.engine.plan import accelerators
 
 _VECTOR_LEVELS = (("amx_tile", "amx"), ("avx512f", "avx512"), ("avx2", "avx2"), ("asimd", "neon"))
 
@@ -70,6 +72,19 @@ MEMORY_SHARE = 0.9
 def memory_for_cells() -> int:
     """Bytes that all cells of a run together may use, where the user does not say."""
     return int(available_memory() * MEMORY_SHARE)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_jobs(devices: Iterable[str]) -> int:
+    """Cells that run at once where the user does not say.
+
+    One slot a core, and one for each accelerator: what runs there leaves its core free most of the time.
+    """
+    return cores() + len(accelerators(devices))
 
 
 def _cgroup_headroom() -> int:
@@ -148,6 +163,6 @@ def host_facts() -> dict[str, str | int]:
         "libc": " ".join(platform.libc_ver()),
         "cpu": cpu_name(),
         "machine_class": machine_class(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": cores(),
         "memory_bytes": total_memory(),
     }

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from bisect_torch import environments
 from bisect_torch.engine import events
-from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.run import Run
+from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Environment, Instance, Isolation, Observation, Series
+from bisect_torch.model import Environment, Instance, Observation, Series
 from bisect_torch.releases.nightly_ledger import NightlyLedger
 from bisect_torch.releases.unreleased import with_facts
 
@@ -50,7 +50,7 @@ class Probing(Run):
         each: int = 1,
     ) -> None:
         super().__init__(request, observer, interruption, wanted=wanted)
-        self._each = each
+        self._under_way = UnderWay(self._site, self._making.ready, self._tell, each=each)
         self._confirm = confirm
 
     def _settled(self) -> bool:
@@ -61,21 +61,10 @@ class Probing(Run):
         if self._making.waiting:
             self._install()
             return False
-        self._distrust_changed_environments()
+        self._second_look.at_environments()
         if self._making.in_turns:
-            self._distrust(self._resweep.changed_of_all())  # they may be gone when the search comes back to them
+            self._second_look.at_all_environments()  # they may be gone when the search comes back to them
         return self._inbox.empty()
-
-    def _submit(self, runs: list[CellRun]) -> None:
-        if self._each == 1 or any(run.isolation is Isolation.PROCESS for run in runs):
-            super()._submit(runs)
-            return
-        self._pending += len(runs)
-        for cell in dict.fromkeys(run.place for run in runs):
-            repeats = [run for run in runs if run.place == cell]
-            environment = self._making.ready[repeats[0].build.name]
-            for start in range(0, len(repeats), self._each):
-                self._site.submit(Task(environment, tuple(repeats[start : start + self._each]), forked=True))
 
     def remember(self) -> Memory:
         """What earlier runs saw, as far as the rows are known. Instead of :meth:`execute`."""
@@ -181,6 +170,7 @@ class Watch:
         self._noted: set[events.Note] = set()
 
     def __call__(self, event: events.Event) -> None:
+        """Take note of an event, and tell it unless it was told before."""
         if isinstance(event, events.Note):
             if event in self._noted:
                 return

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import datetime
+
 from bisect_torch import analysis
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.rows import Rows
+from bisect_torch.engine.site import Site
 from bisect_torch.model import Verdict
+from bisect_torch.shipped import tool_version
 
 
-def described(request: RunRequest, ledger: Ledger, rows: Rows) -> dict[str, object]:
-    """What was asked for and what is known of the environments, as a manifest keeps it."""
+def manifest(
+    request: RunRequest,
+    ledger: Ledger,
+    rows: Rows,
+    site: Site,
+    *,
+    run_id: str,
+    started: datetime.datetime,
+    ended: bool,
+) -> dict[str, object]:
+    """What was asked for and what is known of the environments, as results keep it.
+
+    Args:
+        run_id: Marks the rows of this run.
+        started: When, in UTC.
+        ended: It ends now; else it goes on, or was cut off.
+    """
     known = ledger.environments
     return {
+        "run_id": run_id,
+        "tool_version": tool_version(),
+        "started_at": started.isoformat(timespec="seconds"),
+        "ended_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds") if ended else None,
         "arguments": list(request.command_line),
         "builds": [build.name for build in request.builds],
         "devices": list(request.devices),
@@ -28,6 +51,7 @@ def described(request: RunRequest, ledger: Ledger, rows: Rows) -> dict[str, obje
         ),
         "projects": [project.describe() for project in request.projects],
         "environments": [known[build.name].describe() for build in request.builds if build.name in known],
+        **site.describe(),
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch import cases, environments
-from bisect_torch.engine.executor import Conditions
+from bisect_torch.engine.conditions import Conditions
 from bisect_torch.engine.shard import Shard, starts
 from bisect_torch.environments.projects import Project
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Isolation, Observation, Series, Transition

@@ -7,31 +7,28 @@ messages into its inbox. Nothing here judges or draws: verdicts come from ``anal
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import queue
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-from bisect_torch import analysis, cases, environments, temporary
+from bisect_torch import cases, environments, temporary
 from bisect_torch.engine import events, plan, record
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
-from bisect_torch.engine.resweep import Resweep
 from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.rows import Rows
+from bisect_torch.engine.second_look import CONFIRMING_S, SecondLook
 from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unproven
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded
+from bisect_torch.engine.telling import Telling
+from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, CaseKind, Environment, Instance, Observation, Outcome, Series
-from bisect_torch.shipped import tool_version
-
-CONFIRMING_S = 1800.0
-"""Cell seconds that confirming may take before what is left is named instead of run."""
+from bisect_torch.model import Build, CaseKind, Environment, Instance, Outcome
 
 _STOP_GRACE_S = 1.0
 
@@ -60,7 +57,7 @@ class Run:
     ) -> None:
         self._request = request
         self._interruption = interruption
-        self._observer = observer
+        self._tell = Telling(observer, request.file.private)
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
@@ -71,12 +68,10 @@ class Run:
         self._ledger = Ledger(request, self._run_id, can_fork=can_fork, devices=self._site.devices)
         self._making = Making(request, rotation, self._site, self._inbox.put)
         self._rows = Rows(request, environments.staged_package(request.environment_options.store), wanted)
-        self._resweep = Resweep(self._site)
-        self._pending = 0
-        self._retried: set[tuple[plan.Place, int]] = set()
+        self._second_look = SecondLook(self._ledger, self._rows, self._making, self._site, self._tell)
+        self._under_way = UnderWay(self._site, self._making.ready, self._tell)
         self._parked: list[Environment] = []
         self._begun = False
-        self._noted: set[events.Note] = set()
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
@@ -90,14 +85,13 @@ class Run:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
-        with self._step("starting"):
+        with self._tell.step("starting"):
             temporary.sweep()
             self._rows.read_known(self._ledger.environments.values())
             self._rows.refuse_empty_choice()
             rows = self._rows.all()
             cells = self._ledger.cells(self._request.builds, rows)
             kept = self._ledger.recall(cells)
-        known = len({run.place for run, _ in kept})
         environment_plan = self._request.plan
         self._tell(
             events.RunPlanned(
@@ -105,14 +99,14 @@ class Run:
                 instances=rows,
                 devices=self._request.devices,
                 cells=len(cells),
-                kept=known,
+                kept=len({run.place for run, _ in kept}),
                 jobs=self._site.slots,
                 to_make=len(environment_plan.missing),
                 make_s=60 * environment_plan.minutes / self._site.makers if environment_plan.missing else 0.0,
                 repeats=self._request.repeats,
             )
         )
-        self._tell_kept(kept)
+        self._tell.known(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
         self._site.open(self._inbox.put)
@@ -134,23 +128,6 @@ class Run:
         self._tell(events.RunFinished(interrupted, seconds))
         return record.result(self._request, self._ledger, self._rows, interrupted=interrupted, seconds=seconds)
 
-    def _tell(self, event: events.Event) -> None:
-        """Tell the observer. What others have written may quote credentials."""
-        if isinstance(event, events.Note):
-            event = dataclasses.replace(event, text=self._ledger.file.private.hide_secrets(event.text))
-        elif isinstance(event, events.BuildProgress) and event.message:
-            event = dataclasses.replace(event, message=self._ledger.file.private.hide_secrets(event.message))
-        self._observer(event)
-
-    @contextlib.contextmanager
-    def _step(self, what: str, build: Build | None = None) -> Iterator[None]:
-        """Tell how long work of this thread has taken."""
-        begin = time.monotonic()
-        try:
-            yield
-        finally:
-            self._observer(events.Step(what, begin, time.monotonic(), build))
-
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""
         self._making.cancel()
@@ -162,9 +139,13 @@ class Run:
         finally:
             # Also where the journal takes no more: what this run holds may fit the Parquet file, which is smaller.
             if self._begun or not self._ledger.file.settled:
-                with self._step("results file"):
+                with self._tell.step("results file"):
                     self._ledger.file.finish(self._manifest(ended=finished))
         self._making.end(max(0.0, deadline - time.monotonic()))
+
+    def _manifest(self, *, ended: bool) -> dict[str, object]:
+        known = self._request, self._ledger, self._rows, self._site
+        return record.manifest(*known, run_id=self._run_id, started=self._started, ended=ended)
 
     def _keep_what_ended(self) -> None:
         """Record the cells that had ended before the stop, and that the loop had not come to yet."""
@@ -176,60 +157,30 @@ class Run:
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""
-        return self._making.busy or self._pending > 0 or self._rows.asking or not self._inbox.empty()
+        return self._making.busy or self._under_way.any or self._rows.asking or not self._inbox.empty()
 
     def _settled(self) -> bool:
         """Whether nothing is left to do. Orders the confirmations that are still wanted."""
         if self._busy():
             return False
-        self._distrust_changed_environments()
-        failed = {failure.build.name for failure in self._making.failures}
-        more = self._making.waiting
-        with self._step("choosing confirmations"):
-            confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
-        wanted = [run for run in confirmations if run.build.name not in failed]
+        self._second_look.at_environments()
+        wanted = self._second_look.at_cells()
         here = [run for run in wanted if run.build.name in self._making.ready]
         if here:
-            self._tell(events.Confirming(len(here), self._why_confirm()))
-            self._submit(here)
+            self._tell(events.Confirming(len(here), self._second_look.reason()))
+            self._under_way.submit(here)
             return False
-        if more:
+        if self._making.waiting:
             self._install()
             return False
         if not wanted:
-            left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
+            left = self._second_look.left_out()
             if left:
                 self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
             return self._inbox.empty()
         # Every cell of theirs was kept from earlier runs, or they had to make room for others.
         self._want(list({run.build.name: run.build for run in wanted}.values()))
         return False
-
-    def _distrust_changed_environments(self) -> None:
-        """Take back what was seen in environments that have changed meanwhile, until those that decide are whole."""
-        with self._step("sweeping environments"):
-            while found := self._resweep.changed(self._all_series()):
-                self._distrust(found)
-
-    def _distrust(self, found: Mapping[str, tuple[str, list[plan.CellRun]]]) -> None:
-        for name, (what, runs) in found.items():
-            # Should more be wanted of this build, it is made anew.
-            build = self._making.ready.pop(name).build
-            reason = f"the environment changed during the run: {what}"
-            self._tell(events.BuildProgress(build, "failed", message=reason))
-            for run in runs:
-                self._ledger.distrust(run, reason)
-
-    def _why_confirm(self) -> str:
-        found = sum(len(analysis.transitions(each)) for each in self._all_series())
-        if not found:
-            return "the first and last build of every row, again in new processes"
-        ends = "both ends of 1 transition" if found == 1 else f"the ends of {found} transitions"
-        return f"{ends} and of every row, again in new processes"
-
-    def _all_series(self) -> tuple[Series, ...]:
-        rows = self._rows.all()
-        return self._ledger.series(rows) + self._ledger.beside(rows)
 
     def _handle(self, message: _Inbox) -> None:
         if isinstance(message, events.Loading | events.Working):
@@ -272,7 +223,7 @@ class Run:
         if self._begun:
             return
         self._begun = True
-        with self._step("journal"):
+        with self._tell.step("journal"):
             self._ledger.file.begin(self._manifest(ended=False))
             for item in self._request.discovered:
                 self._ledger.file.add_sources(cases.sources(item.file))
@@ -283,7 +234,7 @@ class Run:
         On a short disk the group before it is removed first, once all that it said is sound.
         """
         if self._making.in_turns:
-            self._distrust(self._resweep.changed_of_all())
+            self._second_look.at_all_environments()
             self._making.clear()
         self._making.next()
 
@@ -292,9 +243,7 @@ class Run:
             return True
         if self._rows.suites.item is None and not self._rows.all():
             return False  # an empty shard
-        if not self._ledger.knows(build):
-            return True
-        if not self._rows.suites.collected(build.name):
+        if not self._ledger.knows(build) or not self._rows.suites.collected(build.name):
             return True
         return bool(self._ledger.first_pass(self._ledger.cells([build], self._rows.all())))
 
@@ -304,7 +253,7 @@ class Run:
         self._tell(message)
         self._ledger.file.add_lock(environment.lock_hash, self._making.lock_text(environment))
         if self._ledger.know(environment):
-            self._tell_kept(self._ledger.recall(self._ledger.cells([message.build], self._rows.all())))
+            self._tell.known(self._ledger.recall(self._ledger.cells([message.build], self._rows.all())))
         self._rows.suites.recall(environment)
         self._parked.append(environment)
         for item in self._rows.to_ask(message.build.name):
@@ -341,22 +290,15 @@ class Run:
             self._on_collected(message)
             return
         added, unkept = self._rows.expanded(message.file, message.rows)
-        self._note_unkept(f"the instances of {message.file.path.name} are", unkept)
+        self._tell.unkept(f"the instances of {message.file.path.name} are", unkept)
         self._on_added(added)
         self._rows.refuse_empty_choice()
         self._start_parked()
 
-    def _note_unkept(self, what: str, why: str | None) -> None:
-        """Say once that something is not kept that would have saved time another day."""
-        note = events.Note(f"{what} not kept: {why}")
-        if why is not None and note not in self._noted:
-            self._noted.add(note)
-            self._tell(note)
-
     def _on_collected(self, message: Expanded) -> None:
         """pytest has told what it collects on a build."""
         added = self._rows.collected(message.file, message.environment, message.rows)
-        self._note_unkept("what pytest collects is", self._rows.suites.unkept)
+        self._tell.unkept("what pytest collects is", self._rows.suites.unkept)
         self._on_added(added)
         parked = {environment.build.name for environment in self._parked}
         # Those that run already, or have had their turn, and do not have these tests: that is said.
@@ -369,13 +311,9 @@ class Run:
         kept = self._ledger.recall(self._ledger.cells(self._request.builds, added))
         cells = len(self._rows.all()) * len(self._request.builds) * len(self._request.devices)
         self._tell(events.RowsAdded(added, cells, len({run.place for run, _ in kept})))
-        self._tell_kept(kept)
+        self._tell.known(kept)
         for failure in self._making.failures:
             self._record_failure(failure, added)
-
-    def _tell_kept(self, kept: list[tuple[plan.CellRun, Observation]]) -> None:
-        for run, observation in kept:
-            self._tell(events.CellFinished(run.instance, observation, analysis.judge(observation), kept=True))
 
     # --- cells ------------------------------------------------------------------------------------------------
 
@@ -391,36 +329,21 @@ class Run:
                 wanted.append(run)
             else:
                 self._record(run, environment, facts)
-        self._submit(wanted)
-
-    def _submit(self, runs: list[plan.CellRun]) -> None:
-        self._pending += len(runs)
-        by_build: dict[str, list[plan.CellRun]] = {}
-        for run in runs:
-            by_build.setdefault(run.build.name, []).append(run)
-        workers = max(1, self._site.slots // max(1, len(by_build)))
-        for name, group in by_build.items():
-            for task in plan.tasks(self._making.ready[name], group, workers=workers):
-                self._site.submit(task)
+        self._under_way.submit(wanted)
 
     def _on_cell(self, message: CellDone) -> None:
         run = message.run
-        self._pending -= 1
-        if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
-            self._retried.add((run.place, run.repeat))
-            self._tell(events.CellLost(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
-            self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
-            self._submit([run])
+        if not self._under_way.answered(message):
             return
         self._record(run, message.task.environment, message.facts, message)
-        self._resweep.ran(run)
+        self._second_look.ran(run)
 
     def _run_unproven(self, message: Unproven) -> None:
         """What is bad may be so because the environment was, and that can't be seen any more: run it again."""
         bad = [run for run in message.runs if self._ledger.is_bad(run) and run.build.name in self._making.ready]
         if bad:
             self._tell(events.Note(f"{len(bad)} bad cells run again: their environments were lost before a last look"))
-            self._submit(bad)
+            self._under_way.submit(bad)
 
     def _record(
         self,
@@ -434,21 +357,6 @@ class Run:
         Args:
             done: Where and when the cell ended; None for one that did not run.
         """
-        with self._step("journal"):
+        with self._tell.step("journal"):
             observation, judgement = self._ledger.record(run, environment, facts)
-        if done is None:
-            self._tell(events.CellFinished(run.instance, observation, judgement))
-        else:
-            self._tell(events.CellFinished(run.instance, observation, judgement, slot=done.slot, at=done.at))
-
-    # --- the end ----------------------------------------------------------------------------------------------
-
-    def _manifest(self, *, ended: bool) -> dict[str, object]:
-        return {
-            "run_id": self._run_id,
-            "tool_version": tool_version(),
-            "started_at": self._started.isoformat(timespec="seconds"),
-            "ended_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds") if ended else None,
-            **record.described(self._request, self._ledger, self._rows),
-            **self._site.describe(),
-        }
+        self._tell.observed(run, observation, judgement, done)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.conditions import Facts
 from bisect_torch.engine.plan import CellRun
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import Outcome
-
-Facts = Mapping[str, object]
 
 
 def run_tests(

@@ -13,6 +13,8 @@ from bisect_torch.model import Build, CaseKind, Instance
 
 
 class ShardBy(str, enum.Enum):
+    """Along what a matrix is cut."""
+
     CASE = "case"  # whole rows: each instance on every build
     BUILD = "build"  # whole columns: every instance on neighbouring builds
 

@@ -10,10 +10,11 @@ from typing import Protocol
 
 from bisect_torch import environments
 from bisect_torch.engine import events, host
-from bisect_torch.engine.executor import LocalExecutor, Message
+from bisect_torch.engine.executor import LocalExecutor
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.rotation import Rotation
+from bisect_torch.engine.slot_messages import Message
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import Build, CaseFile, Environment, Outcome
 

@@ -64,6 +64,7 @@ class Claim:
 
     @property
     def builds(self) -> tuple[str, str]:
+        """Names of the builds between which it changed."""
         return self.transition.before.build, self.transition.after.build
 
 

@@ -7,7 +7,6 @@ torch.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import secrets
 import shutil
@@ -23,8 +22,10 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 from bisect_torch import temporary
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.conditions import Conditions
 from bisect_torch.errors import BisectTorchError, InfrastructureError
-from bisect_torch.model import Environment, Isolation, Scalar
+from bisect_torch.model import Environment
 from bisect_torch.worker import system
 from bisect_torch.worker.protocol import VERSION, Decoder, ProtocolError, encode, new_nonce
 
@@ -35,61 +36,6 @@ _GRACE_S = 1.5
 _START_LIMIT_S = 600.0
 _KILLED_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
 _SWEEP_S = 5.0
-
-
-@dataclasses.dataclass(frozen=True)
-class CellRequest:
-    """One repeat of a cell, as a worker needs it.
-
-    Args:
-        file: The case file or script; for a command, its working directory.
-        kind: ``case``, ``script``, ``command`` or ``pytest``.
-        case: The case's name.
-        timeout_s: From the moment when the cell is ready (everything imported) to its result.
-        load_timeout_s: Limit on getting ready.
-        memory_bytes: Limit on the growth of resident memory; None for no limit.
-        isolation: A fork where the worker can fork, or an interpreter of its own.
-        full_teardown: A fork, too, ends as an interpreter does. Cells with their own interpreter always do.
-        seed: For cases; scripts and commands are never seeded.
-        argv: The words of a command, or those for pytest.
-        tests: For pytest: path of the file and what stands after ``::`` of each test; none to only list them.
-        bad_if_output: Regular expression; a match in the output means that the cell is wrong.
-        cwd: Working directory of scripts, commands and pytest; the orchestrator's own when None. A case has an empty
-            folder.
-        needs_compile: The file uses ``torch.compile``: what that needs is loaded before the clock starts.
-        native_stack: Before a timeout's kill, take the native stacks as well (up to 10 s, needs gdb).
-        thorough: What ``bisect_torch.thorough()`` gives.
-    """
-
-    file: Path
-    kind: str
-    case: str
-    parameters: Mapping[str, Scalar] = dataclasses.field(default_factory=dict)
-    device: str = "cpu"
-    timeout_s: float = 60.0
-    load_timeout_s: float = 600.0
-    memory_bytes: int | None = None
-    isolation: Isolation = Isolation.FORK
-    full_teardown: bool = False
-    seed: int | None = None
-    argv: tuple[str, ...] = ()
-    tests: tuple[tuple[str, str], ...] = ()
-    bad_if_output: str | None = None
-    cwd: Path | None = None
-    needs_compile: bool = False
-    native_stack: bool = False
-    thorough: bool = False
-
-    def to_message(self) -> dict[str, Any]:
-        """As it travels."""
-        message = dataclasses.asdict(self)
-        message.update(
-            file=str(self.file),
-            isolation=self.isolation.value,
-            cwd=str(self.cwd or Path.cwd()),
-            parameters=dict(self.parameters),
-        )
-        return message
 
 
 class CaseFileError(BisectTorchError):
@@ -373,6 +319,24 @@ class WorkerProcess:
             for process in left:
                 system.kill(process, signal.SIGKILL)
             time.sleep(0.02)
+
+
+def start_worker(
+    environment: Environment,
+    conditions: Conditions,
+    *,
+    stage: Stage,
+    on_start: Callable[[WorkerProcess], None] = lambda worker: None,
+) -> WorkerProcess:
+    """A worker of an environment, as :meth:`WorkerProcess.start` gives it."""
+    return WorkerProcess.start(
+        environment,
+        conditions.staged,
+        stage=stage,
+        threads=conditions.threads,
+        env=conditions.environment_variables(environment),
+        on_start=on_start,
+    )
 
 
 def _thread_variables(threads: int | None) -> dict[str, str]:

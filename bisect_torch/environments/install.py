@@ -43,6 +43,7 @@ class Wanted:
 
     @property
     def root(self) -> Path:
+        """Where it lies once it is finished."""
         return self.options.store.envs / self.name
 
 

@@ -110,7 +110,6 @@ def plan_environments(
     builds: Sequence[Build],
     options: EnvironmentOptions,
     *,
-    cancel: threading.Event | None = None,
     at_most: int | None = None,
     in_groups: bool = False,
     now: Container[str] | None = None,
@@ -139,7 +138,7 @@ def plan_environments(
 
     def plan_one(build: Build) -> _Found:
         make = now is None or build.name in now
-        return _plan_one(build, choices.get(build.name), options, cancel, make=make, elsewhere=elsewhere)
+        return _plan_one(build, choices.get(build.name), options, None, make=make, elsewhere=elsewhere)
 
     found = map_in_threads(plan_one, builds, threads=4)
     planned = tuple(one for one, _, _ in found)

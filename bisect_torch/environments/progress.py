@@ -132,6 +132,7 @@ class DownloadMeter:
 
     @property
     def under_way_bytes(self) -> int:
+        """Of the files that are being downloaded at the moment."""
         with self._lock:
             return sum(self._under_way.values())
 

@@ -49,6 +49,7 @@ class Interpreter:
 
     @property
     def minor(self) -> str:
+        """As ``3.11``."""
         return minor_of(self.version)
 
 

@@ -77,6 +77,7 @@ class Store:
 
     @property
     def uv_cache(self) -> Path:
+        """uv's cache, from which environments are linked."""
         return self.root / self.cache
 
     @property
@@ -91,6 +92,7 @@ class Store:
 
     @property
     def envs(self) -> Path:
+        """The finished environments."""
         return self.root / "envs"
 
     @property
@@ -120,14 +122,17 @@ class Store:
 
     @property
     def staged(self) -> Path:
+        """Copies of this package that children import."""
         return self.root / "staged"
 
     @property
     def quarantine(self) -> Path:
+        """Environments that changed after they were made."""
         return self.root / "quarantine"
 
     @property
     def index_cache(self) -> Path:
+        """Answers of indexes."""
         return self.root / "index-cache"
 
     @property
@@ -137,6 +142,7 @@ class Store:
 
     @property
     def expansions(self) -> Path:
+        """What workers told of case files and suites."""
         return self.root / "expansions"
 
     @property
@@ -145,6 +151,7 @@ class Store:
         return self.root / "neutral"
 
     def free_bytes(self) -> int:
+        """Room on its disk."""
         return shutil.disk_usage(self.root).free
 
     def used_bytes(self) -> int:

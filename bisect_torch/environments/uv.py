@@ -50,6 +50,7 @@ class Uv:
     cancel: threading.Event | None = None
 
     def variables(self) -> dict[str, str]:
+        """The whole environment of a uv that is started."""
         kept = {
             name: value
             for name, value in variables_for_uv(os.environ, self.options.pass_env).items()

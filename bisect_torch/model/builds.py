@@ -12,6 +12,8 @@ from typing import Any
 
 
 class BuildKind(str, enum.Enum):
+    """Where a build comes from."""
+
     RELEASE = "release"
     NIGHTLY = "nightly"
     CANDIDATE = "candidate"  # a release candidate, from PyTorch's index of tests

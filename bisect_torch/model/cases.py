@@ -12,6 +12,8 @@ Scalar = str | int | float | bool | None
 
 
 class CaseKind(str, enum.Enum):
+    """What a case is to its author."""
+
     CASE = "case"  # a function decorated with @case
     SCRIPT = "script"  # a whole file, run as ``python file.py``
     COMMAND = "command"  # what stands after ``--``

@@ -35,6 +35,7 @@ class Verdict(str, enum.Enum):
 
     @property
     def bad(self) -> bool:
+        """Whether it speaks against the build."""
         return self in _JUDGED and self is not Verdict.OK
 
 
@@ -59,6 +60,8 @@ class Outcome(str, enum.Enum):
 
 
 class Isolation(str, enum.Enum):
+    """What a cell shares its process with."""
+
     SESSION = "session"  # an interpreter in which the other tests of a suite run too
     FORK = "fork"  # forked from a worker that has imported torch
     PROCESS = "process"  # an interpreter of its own, with full teardown
@@ -160,6 +163,7 @@ class Observation:
 
     @property
     def wrong_fraction(self) -> float | None:
+        """Of its elements, those that are wrong; None where nothing was compared."""
         if self.elements is None or self.wrong_elements is None:
             return None
         return self.wrong_elements / self.elements if self.elements else 0.0

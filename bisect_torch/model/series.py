@@ -70,6 +70,8 @@ class Series:
 
 
 class TransitionKind(str, enum.Enum):
+    """In which way two neighbours differ."""
+
     BROKE = "broke"  # ok, then bad
     FIXED = "fixed"  # bad, then ok
     BECAME_SILENT = "became silent"  # error, crash, timeout or oom, then wrong

@@ -117,11 +117,8 @@ def uv_index_arguments(options: IndexOptions) -> list[str]:
     return [*words, "--offline"] if options.offline else words
 
 
-def backend_index_url(backend: str, base: str | None = None) -> str | None:
+def backend_index_url(backend: str) -> str | None:
     """PyTorch's own index for a backend (``cpu``, ``cu128``, ``rocm6.4``, ``xpu``); None for ``pypi``.
-
-    Args:
-        base: Another base address; by default that of the environment variable, then PyTorch's own.
 
     Raises:
         UsageError: The backend does not name one index.
@@ -131,17 +128,16 @@ def backend_index_url(backend: str, base: str | None = None) -> str | None:
     if backend in ("auto", "rocm", "cuda", "cu") or not backend.replace(".", "").isalnum():
         hint = "name one index: cpu, xpu, or with its version as in cu128 and rocm6.4"
         raise UsageError(f"the torch backend {backend!r} does not say which index is meant", hint=hint)
-    return own_index_url(backend, base)
+    return own_index_url(backend)
 
 
-def own_index_url(index: str, base: str | None = None) -> str:
-    """The address of one of PyTorch's own indexes.
+def own_index_url(index: str) -> str:
+    """The address of one of PyTorch's own indexes, below the address of the environment variable or PyTorch's own.
 
     Args:
-        index: Path below the base address: ``cpu``, ``nightly/cpu``, ``test/cu128``.
-        base: Another base address; by default that of the environment variable, then PyTorch's own.
+        index: Path below it: ``cpu``, ``nightly/cpu``, ``test/cu128``.
     """
-    return f"{(base or os.environ.get(BACKEND_INDEX_VARIABLE) or BACKEND_INDEX_BASE).rstrip('/')}/{index}"
+    return f"{(os.environ.get(BACKEND_INDEX_VARIABLE) or BACKEND_INDEX_BASE).rstrip('/')}/{index}"
 
 
 def list_builds(

@@ -64,6 +64,7 @@ class Pin:
     hashes: tuple[str, ...]
 
     def applies(self, target: Target) -> bool:
+        """Whether it is installed on a target."""
         return self.marker is None or self.marker.evaluate(dict(target.markers()))
 
 
@@ -150,7 +151,6 @@ def make_lock(
     day: datetime.date,
     oldest_python: str,
     uv_arguments: Sequence[str] = (),
-    days_after: int = DAYS_AFTER_RELEASE,
 ) -> str:
     """Resolve torch and its company for all Pythons from the oldest on, as of the release's day.
 
@@ -162,7 +162,7 @@ def make_lock(
         InfrastructureError: uv cannot be run, or finds no resolution.
     """
     newest = datetime.datetime.combine(
-        day + datetime.timedelta(days=days_after), datetime.time(), datetime.timezone.utc
+        day + datetime.timedelta(days=DAYS_AFTER_RELEASE), datetime.time(), datetime.timezone.utc
     )
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "wanted.in"

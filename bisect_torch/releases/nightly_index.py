@@ -34,14 +34,12 @@ class NightlyIndex:
         ledger: What is remembered.
         python: Minor version whose wheel's facts are wanted; by default the newest that a build has.
         cache_dir: Where answers are kept for ten minutes.
-        timeout_s: Longest silence of the server, in seconds.
     """
 
     index: str
     ledger: NightlyLedger
     python: str | None = None
     cache_dir: Path | None = None
-    timeout_s: float = 20.0
 
     def listed(self) -> tuple[Build, ...]:
         """The builds that the index has or once had, in release order; those that have left it are marked.
@@ -52,7 +50,7 @@ class NightlyIndex:
             InfrastructureError: The index cannot be read, has no torch, or the ledger cannot be read.
         """
         url = own_index_url(self.index)
-        files = index_files("torch", url, cache_dir=self.cache_dir, timeout_s=self.timeout_s)
+        files = index_files("torch", url, cache_dir=self.cache_dir)
         if not files:
             raise InfrastructureError(f"the index {shown_url(url)} has no torch", hint="choose another --torch-backend")
         known = [file for file in files if _version(file.filename) is not None]

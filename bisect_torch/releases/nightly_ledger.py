@@ -51,6 +51,7 @@ class SeenWheel:
 
     @property
     def file(self) -> IndexFile:
+        """As an index lists it."""
         return IndexFile(
             self.filename,
             self.url,

@@ -77,6 +77,7 @@ class Target:
         return min(fitting), (-number, suffix)
 
     def fits(self, filename: str) -> bool:
+        """Whether a wheel of this name can be installed there."""
         return self.rank(filename) is not None
 
 
@@ -104,6 +105,7 @@ def python_of(version: str) -> str:
 
 
 def sorted_pythons(pythons: Iterable[str]) -> tuple[str, ...]:
+    """Minor versions in their order, each once."""
     return tuple(sorted(set(pythons), key=Version))
 
 

@@ -17,6 +17,7 @@ from bisect_torch.errors import InfrastructureError
 from bisect_torch.releases.pages import shown_url
 from bisect_torch.releases.patience import PASSING, patiently
 
+_TIMEOUT_S = 30.0
 _BLOCK = 1 << 16
 _LONGEST_SOURCE = 1 << 20
 """Bytes: a few that were damaged can claim to unpack to anything."""
@@ -54,11 +55,10 @@ class RangeFile(io.RawIOBase):
         InfrastructureError: The server does not answer, or does not know ranges.
     """
 
-    def __init__(self, url: str, session: requests.Session, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, session: requests.Session) -> None:
         super().__init__()
         self._url = url
         self._session = session
-        self._timeout_s = timeout_s
         self._place = 0
         self._size = self._ask(0, 0)[1]
 
@@ -82,7 +82,7 @@ class RangeFile(io.RawIOBase):
         answer = self._session.get(
             self._url,
             headers={"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"},
-            timeout=self._timeout_s,
+            timeout=_TIMEOUT_S,
             stream=True,
         )
         with answer:

@@ -45,6 +45,7 @@ class Selection:
 
     @property
     def has_range(self) -> bool:
+        """Whether a range of releases is asked for, be it that of all."""
         return not (self.versions or self.nightly) or self.first is not None or self.last is not None
 
     @property

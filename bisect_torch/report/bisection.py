@@ -40,6 +40,7 @@ class BisectionReport(LineReport):
         self._confirming = self._confirmed = 0
 
     def __call__(self, event: BisectEvent) -> None:
+        """Say what an event tells."""
         if isinstance(event, events.Confirming):
             self._confirming, self._confirmed = event.repeats, 0
         if isinstance(event, events.Note):

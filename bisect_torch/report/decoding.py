@@ -52,6 +52,7 @@ class Precision:
 
     @property
     def name(self) -> str:
+        """As people write it."""
         return PRECISIONS.get(self.dtype, clean(self.dtype))
 
     @property

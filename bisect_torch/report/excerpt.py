@@ -70,6 +70,11 @@ def names_of_case(tree: ast.Module) -> frozenset[str]:
 
 
 def is_case(node: ast.stmt, names: frozenset[str]) -> bool:
+    """Whether a statement declares a case, with nothing but that decorator.
+
+    Args:
+        names: By what the file calls ``bisect_torch.case``.
+    """
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or len(node.decorator_list) != 1:
         return False
     found = node.decorator_list[0]
@@ -101,6 +106,7 @@ def imported_roots(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def looks_names_up(tree: ast.Module) -> bool:
+    """Whether something in it can reach a name that its text does not show."""
     return any(
         (isinstance(node, ast.Name) and node.id in _UNKNOWABLE)
         or (isinstance(node, ast.Attribute) and node.attr in _UNKNOWABLE - {"compile"})
@@ -109,6 +115,7 @@ def looks_names_up(tree: ast.Module) -> bool:
 
 
 def share_lines(body: Sequence[ast.stmt]) -> bool:
+    """Whether two statements stand on one line: then no line belongs to one alone."""
     return any(_first_line(after) <= (before.end_lineno or before.lineno) for before, after in pairwise(body))
 
 

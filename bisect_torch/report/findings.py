@@ -59,6 +59,7 @@ class Findings:
 
     @property
     def build_names(self) -> tuple[str, ...]:
+        """In column order."""
         return tuple(build.name for build in self.builds)
 
     def commit(self, build: str) -> str | None:

@@ -34,6 +34,7 @@ class Fact:
 
     @property
     def differs(self) -> bool:
+        """Whether the two sides do."""
         return self.first != self.second
 
 

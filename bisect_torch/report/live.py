@@ -56,6 +56,7 @@ class LiveReport:
             self._live.stop()
 
     def __call__(self, event: Event) -> None:
+        """Take in an event; what must not be missed is printed above the screen."""
         with self._lock:
             self._progress.apply(event)
         if isinstance(event, Note):

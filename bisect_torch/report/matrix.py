@@ -40,6 +40,7 @@ class Row:
 
     @property
     def case(self) -> str:
+        """The instance without its parameters."""
         return self.instance.partition("[")[0]
 
 
@@ -109,6 +110,7 @@ def key_lines(key: Iterable[str], width: int) -> list[Line]:
 
 
 def fit_label(label: str, width: int) -> tuple[str, str]:
+    """A label as a piece of a line, ``width`` characters wide with the space behind it."""
     return fit(label, width - 1) + " ", ""
 
 
@@ -118,6 +120,7 @@ def _cells(marks: Iterable[Mark], width: int) -> Iterable[tuple[str, str]]:
 
 
 def legend_lines(marks: Iterable[Mark], width: int) -> list[Line]:
+    """What the marks mean, in lines of at most ``width``."""
     words = [word.replace(" ", "\u00a0") for word in legend(marks)]
     return [((line.replace("\u00a0", " "), "dim"),) for line in wrap((f"{word} " for word in words), width)]
 

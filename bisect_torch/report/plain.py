@@ -72,6 +72,7 @@ class PlainReport(LineReport):
             self._stream.flush()
 
     def __call__(self, event: Event) -> None:
+        """Print a line for an event, where it is worth one."""
         before = self._progress.cells_done
         self._progress.apply(event)
         if isinstance(event, CellFinished):

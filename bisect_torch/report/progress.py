@@ -58,6 +58,7 @@ class CellState:
         self.mark: Mark = MARK_PENDING
 
     def started(self) -> None:
+        """A repeat of it runs."""
         self.running += 1
         if self.judgement is None:
             self.mark = MARK_RUNNING
@@ -93,6 +94,7 @@ class BuildState:
 
     @property
     def settled(self) -> bool:
+        """Whether its environment is there or never will be."""
         return self.phase in _SETTLED
 
 
@@ -196,6 +198,7 @@ class RunProgress:
 
     @property
     def cells_per_build(self) -> int:
+        """Cells of one column."""
         return self.cells // max(1, len(self.builds))
 
     def download_rate(self) -> float | None:

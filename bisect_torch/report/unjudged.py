@@ -39,6 +39,7 @@ class Unjudged:
 
     @property
     def where(self) -> str:
+        """Its builds, the first few by name."""
         return listed([clean(name) for name in self.builds], most=5)
 
 

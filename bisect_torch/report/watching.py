@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
 from bisect_torch.analysis import transitions
-from bisect_torch.engine.watch_state import WatchState
+from bisect_torch.engine.watch import WatchState
 from bisect_torch.model import Point, Series, Transition
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.marks import marks_of
@@ -146,6 +146,7 @@ class PipeReport:
         self._problem = ""
 
     def __call__(self, state: WatchState) -> None:
+        """Print what a state adds: a problem, a whole matrix, that it is confirmed."""
         if state.problem:
             if state.problem != self._problem:
                 self._write([((clean(state.problem), ""),)])
@@ -188,6 +189,7 @@ class ScreenReport:
             self._live.stop()
 
     def __call__(self, state: WatchState) -> None:
+        """Show a state."""
         from bisect_torch.report.live import rich_lines
 
         size = self._console.size

@@ -14,10 +14,15 @@ class Source(Protocol):
     """Some columns of some observations: an Arrow table, or :class:`Stored`."""
 
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """How many observations."""
+
     @property
-    def column_names(self) -> list[str]: ...
-    def column(self, name: str, /) -> pa.ChunkedArray: ...
+    def column_names(self) -> list[str]:
+        """Of the columns that are held."""
+
+    def column(self, name: str, /) -> pa.ChunkedArray:
+        """One of them."""
 
 
 class Held:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
+    """Become what the first word says."""
     # An isolated interpreter has no folder of the tool on its path; the staged copy comes before an installed one.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from bisect_torch.worker import bytecode

@@ -208,6 +208,7 @@ class Clock:
         self._resident: Optional[int] = None
 
     def start(self) -> None:
+        """Measure from here."""
         self._resident = system.reset_peak()
         self._started = time.perf_counter()
 

@@ -10,9 +10,9 @@ import re
 import signal
 from typing import Any, Dict
 
+from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.outcome import SKIP_STATUS
 from bisect_torch.worker.protocol import VERSION
-from bisect_torch.worker.supervise import Ending
 
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 """Signals that users, other programs and the system send; torch dies of none of them by itself."""

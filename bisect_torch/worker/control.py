@@ -108,6 +108,11 @@ def known_matrices() -> "tuple[List[List[float]], List[List[float]], List[List[f
 
 
 def expect(what: str, actual: object, expected: object) -> None:
+    """Compare with a number that is known.
+
+    Raises:
+        ControlFailed: It is another.
+    """
     if actual != expected:
         raise ControlFailed("wrong_numbers", "{} gives wrong numbers".format(what))
 

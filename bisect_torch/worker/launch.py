@@ -73,6 +73,7 @@ class CellEnds:
 
 
 def stack_file(folder: str) -> str:
+    """Path of the file to which a cell writes its stacks."""
     return os.path.join(folder, ".stack")
 
 

@@ -28,6 +28,7 @@ class Frame(NamedTuple):
 
     @property
     def in_torch(self) -> bool:
+        """Whether it is torch's own code."""
         return self.origin in ("torch", "torch.testing")
 
 

@@ -92,6 +92,7 @@ def exit_status(raised: SystemExit) -> int:
 
 
 def type_name(raised: BaseException) -> str:
+    """Name of its type, without the module: that moves between releases."""
     return type(raised).__name__
 
 

@@ -26,6 +26,7 @@ class BoundedOutput:
         self._line = bytearray()
 
     def feed(self, data: memoryview) -> None:
+        """Take in the next bytes."""
         self.total += len(data)
         if self._pattern is not None and not self.matched:
             self._search(bytes(data))

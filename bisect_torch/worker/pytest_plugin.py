@@ -51,6 +51,7 @@ class Problem:
         return key[0] == self.path or key[0].startswith(self.path + os.sep)
 
     def as_row(self) -> Dict[str, Any]:
+        """As it travels."""
         return {"problem": self.path, "inside": self.inside, "outcome": self.outcome, "reason": self.reason}
 
 

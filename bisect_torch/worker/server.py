@@ -11,9 +11,10 @@ from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tupl
 
 from bisect_torch.worker import cell, launch, preload, session, shared_memory, system
 from bisect_torch.worker.conclude import conclude
+from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import VERSION, Decoder, encode
-from bisect_torch.worker.supervise import Ending, Limits, Watch
+from bisect_torch.worker.supervise import Limits, Watch
 
 _STAGE_LIMIT_S = 900.0
 _MANY_FORKS = 16  # from here on it pays to make forking cheaper

@@ -11,8 +11,9 @@ import signal
 from typing import Any, Callable, Dict, List, Optional
 
 from bisect_torch.worker.conclude import conclude
+from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.output import BoundedOutput
-from bisect_torch.worker.supervise import Ending, Watch
+from bisect_torch.worker.supervise import Watch
 
 Tell = Callable[[Dict[str, Any]], None]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import socket
-import subprocess
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
-from bisect_torch.worker import shared_memory, system
+from bisect_torch.worker import shared_memory, stacks, system
+from bisect_torch.worker.clock import CellClock
+from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.launch import Child
 from bisect_torch.worker.output import BoundedOutput
 from bisect_torch.worker.protocol import Decoder, ProtocolError
@@ -27,15 +27,7 @@ MEMORY_TICK_S = 0.1
 EXIT_LIMIT_S = 30.0
 """Longest time a cell may take to leave after it has sent its result."""
 
-MOST_FORGIVEN = 20.0
-"""Times the limit: how much of a cell's waiting for a core, and of ticks that were much too long, is not counted."""
-
-_SLEPT_S = 0.5
-"""A tick that took so much longer than was asked for was not slept by the worker alone."""
-
-_STACK_WAIT_S = 1.0
 _DRAIN_LIMIT_S = 2.0
-_DEBUGGER_LIMIT_S = 10.0
 _READ_BYTES = 2**20
 _MESSAGE_BYTES = 2**14
 _buffer = bytearray(_READ_BYTES)  # one for all cells: a new one each time costs a page fault for every 4 KiB
@@ -61,40 +53,12 @@ class Limits:
         self.native_stack = native_stack
 
     def of(self, phase: str) -> float:
+        """Seconds for a phase: ``load``, ``run``, ``exit``."""
         if phase == "load":
             return self.load_s
         if phase == "run":
             return self.run_s
         return min(EXIT_LIMIT_S, max(5.0, self.run_s))
-
-
-class Ending:
-    """How a cell ended, as its supervisor saw it.
-
-    Args:
-        status: As ``os.waitpid`` gives it.
-        started: The cell's own code ran; without that, its interpreter did not start.
-        phase: ``load``, ``run`` or ``exit`` (after the result).
-        result: The cell's last result message, None when it sent none.
-        timed_out: We killed it because its time was over.
-        over_memory: Resident bytes that made us kill it.
-        kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
-        peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
-    """
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.started = False
-        self.phase = "load"
-        self.result: Optional[Dict[str, Any]] = None
-        self.timed_out = False
-        self.over_memory: Optional[int] = None
-        self.kernel_killed = False
-        self.peak_bytes = 0
-        self.stack = ""
-        self.elapsed_s = 0.0
-        self.stdout = BoundedOutput()
-        self.stderr = BoundedOutput()
 
 
 class Watch:
@@ -130,10 +94,7 @@ class Watch:
         self._ending = Ending()
         self._ending.stdout = BoundedOutput(pattern)
         self._ending.stderr = BoundedOutput(pattern)
-        self._used_s = 0.0
-        self._forgiven_s = 0.0
-        self._slept_s = 0.0
-        self._core_wait_s = 0.0
+        self._clock = CellClock(child.pid, limits.of("load"))
         self._poll = select.poll()
         self._streams = {child.stdout: self._ending.stdout, child.stderr: self._ending.stderr}
         for descriptor in (child.channel.fileno(), *self._streams, requests.fileno(), wakeup):
@@ -157,36 +118,25 @@ class Watch:
                 self._handle(descriptor, event)
             exited = self._reap()
             spent = time.monotonic() - before
-            self._used_s += self._counted(spent, tick)
+            self._clock.count(spent, tick)
             if not exited and self._over_limits():
                 self._kill()
                 break
         self._finish()
         return ending
 
-    def _counted(self, spent: float, tick: float) -> float:
-        """How much of a tick counts. A machine that slept, or a stopped worker, makes one long tick, and nobody knows
-        how much of it the cell has had: it counts nothing, or a cell that was near its limit would be over it."""
-        longest = MOST_FORGIVEN * self._limits.of(self._ending.phase)
-        if spent > tick + _SLEPT_S and self._slept_s + tick < longest:
-            self._slept_s += tick
-            return 0.0
-        return min(spent, tick + 0.05)
-
     def _tick_length(self) -> float:
-        left = self._limits.of(self._ending.phase) - self._used_s
         longest = MEMORY_TICK_S if self._limits.memory_bytes else TICK_S
-        return max(0.001, min(longest, left))
+        return max(0.001, min(longest, self._clock.left_s))
 
     def _enter(self, phase: str) -> None:
         if phase == "exit":
-            self._ending.elapsed_s = self._used_s
+            self._ending.elapsed_s = self._clock.used_s
         else:
             # What a forked cell shares with its parent, and what an interpreter has loaded, is not the cell's own use.
             self._baseline = system.resident_bytes(self._child.pid)
         self._ending.phase = phase
-        self._used_s = self._forgiven_s = self._slept_s = 0.0
-        self._core_wait_s = system.core_wait_s(self._child.pid)
+        self._clock.begin(self._limits.of(phase))
 
     def _handle(self, descriptor: int, event: int) -> None:
         if descriptor in self._streams:
@@ -256,28 +206,15 @@ class Watch:
     def _over_limits(self) -> bool:
         if self._over_memory():
             return True
-        if self._used_s < self._limits.of(self._ending.phase):
+        if self._clock.left_s > 0:
             return False
         before = self._ending.phase
         self._read_messages()
         if self._ending.phase != before:  # what is already in the pipe counts
             return False
-        if self._forgive_waiting():
+        if self._clock.forgive_waiting():
             return False
         self._ending.timed_out = True
-        return True
-
-    def _forgive_waiting(self) -> bool:
-        """Give back the time in which the cell was ready to run and others had the cores: a machine under load makes no
-        timeout. A cell that sleeps, or that has a core and does not come to its end, gets nothing."""
-        waited = system.core_wait_s(self._child.pid)
-        limit = self._limits.of(self._ending.phase)
-        given = min(waited - self._core_wait_s, MOST_FORGIVEN * limit - self._forgiven_s)
-        if given < 0.05 * limit:
-            return False
-        self._core_wait_s = waited
-        self._forgiven_s += given
-        self._used_s -= given
         return True
 
     def _over_memory(self) -> bool:
@@ -299,30 +236,23 @@ class Watch:
 
     def _kill(self) -> None:
         if self._ending.timed_out:
-            self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
+            self._ending.elapsed_s = self._ending.elapsed_s or self._clock.used_s
             self._ending.stack = self._stacks()
         shared_memory.killing(self._child.pid)
         system.kill(self._child.pid, signal.SIGKILL)
         _, self._ending.status = os.waitpid(self._child.pid, 0)
 
     def _stacks(self) -> str:
-        native = self._native_stack() if self._limits.native_stack else thread_states(self._child.pid)
-        if self._ending.started:  # without its handler the request would kill it
-            system.kill(self._child.pid, system.STACK_SIGNAL)
-            deadline = time.monotonic() + _STACK_WAIT_S
-            last = -1
-            while time.monotonic() < deadline:
-                size = _size(self._child.stack_file)
-                if size and size == last:
-                    break
-                last = size
-                time.sleep(0.05)
-        python = system.read_file(self._child.stack_file)
+        native = self._native_stack() if self._limits.native_stack else stacks.thread_states(self._child.pid)
+        if self._ending.started:
+            python = stacks.python_stacks(self._child.pid, self._child.stack_file)
+        else:  # it has no handler yet
+            python = system.read_file(self._child.stack_file)
         return "\n".join(part.rstrip() for part in (python, native) if part)[: 64 * 1024]
 
     def _native_stack(self) -> str:
         """A debugger takes seconds: should the orchestrator go meanwhile, that is not waited for."""
-        text = native_stack(self._child.pid, lambda: system.peer_has_gone(self._requests))
+        text = stacks.native_stack(self._child.pid, lambda: system.peer_has_gone(self._requests))
         if system.peer_has_gone(self._requests):
             self._orchestrator_gone()
         return text
@@ -333,7 +263,7 @@ class Watch:
             while self._read_messages() and select.select([self._child.channel], [], [], 0)[0]:
                 pass
         if self._ending.phase != "exit":
-            self._ending.elapsed_s = self._ending.elapsed_s or self._used_s
+            self._ending.elapsed_s = self._ending.elapsed_s or self._clock.used_s
         self._ending.kernel_killed = system.kernel_kills() > self._kills_before
         shared_memory.release(self._child.pid)
         system.kill_group(self._child.pid)
@@ -346,58 +276,3 @@ class Watch:
                 if not self._read_output(descriptor):
                     break
             stream.finish()
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-def thread_states(process: int, most: int = 32) -> str:
-    """One line per thread: what the kernel says it does. Cheap; a hint where no debugger is present."""
-    lines: List[str] = []
-    folder = "/proc/%d/task" % process
-    try:
-        threads = sorted(os.listdir(folder), key=int)
-    except OSError:
-        return ""
-    for thread in threads[:most]:
-        state = system.read_file("%s/%s/stat" % (folder, thread)).rpartition(")")[2].split()[:1]
-        name = system.read_file("%s/%s/comm" % (folder, thread)).strip()
-        waits = system.read_file("%s/%s/wchan" % (folder, thread)).strip()
-        where = " in %s" % waits if waits not in ("", "0") else ""
-        lines.append("thread %s %s: %s%s" % (thread, name, "".join(state), where))
-    return "\n".join(lines)
-
-
-def native_stack(process: int, give_up: Callable[[], bool] = lambda: False) -> str:
-    """The native stack of every thread where gdb is present, else what the kernel says.
-
-    Args:
-        give_up: Asked ten times a second; ends it.
-    """
-    gdb = shutil.which("gdb")
-    if gdb is None:
-        return thread_states(process)
-    command = [gdb, "-nx", "-batch", "-p", str(process), "-ex", "thread apply all backtrace 24"]
-    deadline = time.monotonic() + _DEBUGGER_LIMIT_S
-    try:
-        debugger = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except OSError:
-        return thread_states(process)
-    text = None
-    while text is None:
-        try:
-            text, _ = debugger.communicate(timeout=0.1)
-        except subprocess.TimeoutExpired:
-            if give_up() or time.monotonic() > deadline:
-                debugger.kill()
-                debugger.communicate()
-                return thread_states(process)
-    lines = text.decode("utf-8", "replace").splitlines()
-    kept = [line for line in lines if line.startswith(("#", "Thread "))]
-    return "\n".join(kept) or thread_states(process)

@@ -98,6 +98,7 @@ def use_huge_pages() -> int:
 
 
 def no_core_file() -> None:
+    """This process and its children leave none."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
@@ -204,11 +205,13 @@ def reap() -> bool:
 
 
 def kill(process: int, number: int) -> None:
+    """Send a signal. That the process has gone, or may not be sent one, is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process, number)
 
 
 def kill_group(leader: int) -> None:
+    """Kill a process group, as far as it is there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

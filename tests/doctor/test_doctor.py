@@ -90,7 +90,7 @@ def test_a_uv_without_its_program(built: Tool, tmp_path: Path) -> None:
         "status": "fault",
         "found": "the uv program is missing: /x/uv",
         "means": "no environment can be made",
-        "fix": 'pip install --force-reinstall "uv>=0.9"',
+        "fix": 'pip install --force-reinstall "uv>=0.12.1"',
     }
     assert checks(answer)["store"]["status"] == "ok", "the other looks go on"
 

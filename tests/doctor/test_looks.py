@@ -62,7 +62,7 @@ def test_uv_is_that_of_the_package_whatever_is_on_the_path(asked: Asked, monkeyp
 
 @pytest.mark.parametrize(
     ("said", "status"),
-    [("echo uv 0.4.30", FAULT), ("echo uv 0.9.0", OK), ("echo hello", FAULT), ("exit 1", FAULT)],
+    [("echo uv 0.12.0", FAULT), ("echo uv 0.12.1", OK), ("echo hello", FAULT), ("exit 1", FAULT)],
 )
 def test_a_uv_that_is_too_old_or_no_uv(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: Status

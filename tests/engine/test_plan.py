@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bisect_torch.engine.executor import MemoryBudget
+from bisect_torch.engine.memory_budget import MemoryBudget
 from bisect_torch.engine.plan import CellRun, needs_compile, tasks, why_not
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation, Limits
 

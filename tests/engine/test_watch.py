@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.warm import WarmWorkers
-from bisect_torch.engine.watch_file import GONE_S, SETTLE_S, FileWatch, Look
+from bisect_torch.engine.watch.file import GONE_S, SETTLE_S, FileWatch, Look
+from bisect_torch.engine.watch.warm import WarmWorkers
 from bisect_torch.model import Build, BuildKind, Environment
 from tests.engine.conftest import MakeTool
 from tests.engine.disturbed import Place, eventually

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch import analysis, cases
-from bisect_torch.engine.executor import CellDone, Conditions, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.conditions import Conditions
+from bisect_torch.engine.executor import LocalExecutor
 from bisect_torch.engine.plan import CellRun, Task
+from bisect_torch.engine.slot_messages import CellDone, Message, SlotFailed
 from bisect_torch.environments.variables import clean_environment_variables
 from bisect_torch.model import Instance, Isolation, Observation
 from bisect_torch.worker import system

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.executor import MemoryBudget
+from bisect_torch.engine.memory_budget import MemoryBudget
 from bisect_torch.worker import system
 from tests.engine.conftest import MakeTool
 from tests.support.tally import Tally

@@ -78,6 +78,7 @@ def test_a_wheel_that_is_not_torch_is_refused() -> None:
         torch_wheel_facts(server.file_url(wheel), session)
 
 
+@pytest.mark.real_torch
 def test_the_catalogue_has_the_commits_that_installed_releases_have(real_torch: Mapping[str, Path]) -> None:
     """The rows were read from remote wheels; real interpreters confirm them."""
     known = {release.version: release.git_commit for release in load_catalogue()}

@@ -6,7 +6,7 @@ import dataclasses
 import io
 from pathlib import Path
 
-from bisect_torch.engine.watch_state import WatchState
+from bisect_torch.engine.watch import WatchState
 from bisect_torch.model import Judgement, Observation, Point, Series, Verdict
 from bisect_torch.report.text import plain
 from bisect_torch.report.watching import PipeReport, watch_lines

@@ -157,10 +157,6 @@ def ones(*sizes, **_options):
     return zeros(*sizes) + 1.0
 
 
-def is_tensor(value):
-    return isinstance(value, Tensor)
-
-
 def equal(a, b):
     return a.tolist() == b.tolist()
 
@@ -171,14 +167,6 @@ def get_num_threads():
 
 def set_num_threads(number):
     _threads[0] = number
-
-
-def get_num_interop_threads():
-    return 1
-
-
-def set_num_interop_threads(number):
-    pass
 
 
 def manual_seed(seed):

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.model import Build, BuildKind, Environment, Isolation
 from bisect_torch.worker import system
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from bisect_torch.worker import launch, supervise
+from bisect_torch.worker.clock import MOST_FORGIVEN
+from bisect_torch.worker.ending import Ending
 from tests.worker.support import REPOSITORY
 
 
@@ -45,7 +47,7 @@ class Clock:
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., supervise.Ending]]:
+def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Ending]]:
     """Watches a cell in fake time."""
     ours, theirs = socket.socketpair()
     requests, orchestrator = socket.socketpair()
@@ -53,7 +55,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     pipes = [os.pipe() for _ in range(3)]
     child = launch.Child(os.getpid(), ours, pipes[0][0], pipes[1][0], pipes[2][1], str(tmp_path))
 
-    def watched(clock: Clock, limit_s: float) -> supervise.Ending:
+    def watched(clock: Clock, limit_s: float) -> Ending:
         wakeup = pipes[2][0]
         made = supervise.Watch(child, supervise.Limits(1.0, limit_s), bytes(16), requests, wakeup, lambda: None)
         made._enter("run")
@@ -62,7 +64,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
         monkeypatch.setattr(made, "_reap", lambda: clock.ran >= clock.ends_after)
         monkeypatch.setattr(made, "_kill", lambda: None)
         monkeypatch.setattr(made, "_finish", lambda: None)
-        monkeypatch.setattr(made, "_forgive_waiting", lambda: False)
+        monkeypatch.setattr(made._clock, "forgive_waiting", lambda: False)
         return made.to_the_end()
 
     yield watched
@@ -76,24 +78,22 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
 @pytest.mark.parametrize("moment", [0.0, 0.5, 1.2, 2.0, 2.4, 2.85])
 @pytest.mark.parametrize("sleeps", [0.3, 5.0, 3600.0])
 def test_a_machine_that_sleeps_at_any_moment_makes_no_timeout(
-    watch: Callable[..., supervise.Ending], moment: float, sleeps: float
+    watch: Callable[..., Ending], moment: float, sleeps: float
 ) -> None:
     """Near its limit too: it has what is left."""
     limit = 3.0 if sleeps > 1 else 3.5
     assert not watch(Clock(2.9, (moment,), sleeps), limit).timed_out
 
 
-def test_a_machine_that_sleeps_every_second_makes_no_timeout(watch: Callable[..., supervise.Ending]) -> None:
+def test_a_machine_that_sleeps_every_second_makes_no_timeout(watch: Callable[..., Ending]) -> None:
     assert not watch(Clock(2.9, tuple(moment / 2 for moment in range(6)), 60.0), 3.0).timed_out
 
 
 @pytest.mark.parametrize("sleeps_at", [(), (1.5,), tuple(range(1000))])
-def test_what_never_ends_is_a_timeout_all_the_same(
-    watch: Callable[..., supervise.Ending], sleeps_at: tuple[float, ...]
-) -> None:
+def test_what_never_ends_is_a_timeout_all_the_same(watch: Callable[..., Ending], sleeps_at: tuple[float, ...]) -> None:
     clock = Clock(1e9, sleeps_at, 10.0)
     assert watch(clock, 3.0).timed_out
-    assert clock.ran < 3.0 * (supervise.MOST_FORGIVEN + 1) + 2
+    assert clock.ran < 3.0 * (MOST_FORGIVEN + 1) + 2
 
 
 def calls_of_the_wall_clock(path: Path) -> list[str]:
@@ -109,7 +109,7 @@ def calls_of_the_wall_clock(path: Path) -> list[str]:
 
 def test_no_limit_is_measured_by_the_clock_on_the_wall() -> None:
     folders = [REPOSITORY / "bisect_torch" / name for name in ("worker", "engine")]
-    files = [path for folder in folders for path in folder.glob("*.py")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
     files += [REPOSITORY / "bisect_torch" / name for name in ("child_processes.py", "interruption.py")]
     assert len(files) > 40
     assert [call for path in files for call in calls_of_the_wall_clock(path)] == []

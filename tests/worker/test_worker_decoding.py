@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest
+from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.model import Isolation
 from bisect_torch.shipped import shipped
 from tests.worker.support import StartWorker

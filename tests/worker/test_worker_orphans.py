@@ -19,7 +19,8 @@ from tests.worker.support import FAULTS, REPOSITORY, eventually
 ORCHESTRATOR = """
 import os, sys
 from pathlib import Path
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import WorkerProcess
 from tests.worker.support import environment_of
 python, repository, faults, mark, doing, temporary = sys.argv[1:]
 print("starting", flush=True)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from bisect_torch.model import FACT_FIELDS
 from bisect_torch.worker import outcome
 from bisect_torch.worker.conclude import conclude
+from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.output import HEAD_BYTES, TAIL_BYTES, BoundedOutput
 from bisect_torch.worker.protocol import Decoder, ProtocolError, encode, new_nonce
 from bisect_torch.worker.script import shadowing
-from bisect_torch.worker.supervise import Ending
 
 WORKER = Path(__file__).resolve().parents[2] / "bisect_torch" / "worker"
 

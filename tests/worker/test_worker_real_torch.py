@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.model import Isolation
 from tests.worker.support import StartWorker
 

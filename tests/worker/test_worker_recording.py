@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.model import FACT_FIELDS, Isolation
 from bisect_torch.worker import recording
 from tests.worker.support import StartWorker

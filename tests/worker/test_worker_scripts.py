@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.engine.worker_process import CaseFileError, CellRequest, WorkerProcess
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.worker_process import CaseFileError, WorkerProcess
 from bisect_torch.model import Isolation
 from bisect_torch.worker import system
 from tests.worker.support import StartWorker, eventually

@@ -16,9 +16,10 @@ import pytest
 
 from bisect_torch import analysis
 from bisect_torch.cases import collection_of, read_suite
+from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.sessions import run_tests
-from bisect_torch.engine.worker_process import CellRequest, WorkerProcess
+from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.model import Build, BuildKind, Isolation, Observation
 from tests.support.pytest_wheels import pytest_wheels
 from tests.worker.support import StartWorker

@@ -25,4 +25,5 @@ def chosen_devices(names: Sequence[str], nodes: Sequence[Mapping[str, Device]]) 
 
 
 def same(one: Device, other: Device) -> bool:
+    """Whether results of two devices may stand side by side; how much memory they have does not matter."""
     return (one.machine, one.name, one.driver) == (other.machine, other.name, other.driver)

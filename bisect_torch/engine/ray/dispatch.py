@@ -38,10 +38,12 @@ class Assignment:
 
     @property
     def build(self) -> str:
+        """Name of the build whose environment it needs."""
         return self.task.environment.build.name
 
     @property
     def device(self) -> str:
+        """The device of all its cells."""
         return self.task.runs[0].device
 
 

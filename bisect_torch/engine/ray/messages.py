@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bisect_torch.engine.conditions import Facts
 from bisect_torch.engine.events import BuildProgress, Loading, Note, Working
 from bisect_torch.engine.host import Device
 from bisect_torch.engine.plan import Task
 from bisect_torch.engine.ray.luggage import Luggage
 from bisect_torch.environments import EnvironmentOptions
 from bisect_torch.model import Build, CaseFile, Environment, Outcome
-
-Facts = Mapping[str, object]
-
 
 # --- to a node
 

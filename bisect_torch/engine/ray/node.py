@@ -17,11 +17,13 @@ from pathlib import Path
 
 from bisect_torch import environments, temporary
 from bisect_torch.engine import events, host
-from bisect_torch.engine.executor import CellBegan, CellDone, Conditions, Expanded, LocalExecutor, Message, SlotFailed
+from bisect_torch.engine.conditions import Conditions
+from bisect_torch.engine.executor import LocalExecutor
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.ray import messages, variables
 from bisect_torch.engine.ray.messages import Introduction, Make, NodeOptions, Order, RunTask, Told, Wanted
 from bisect_torch.engine.ray.wording import Wording
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, Message, SlotFailed
 from bisect_torch.environments import Seal, Store
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment

@@ -14,13 +14,13 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from bisect_torch.engine import events, site
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded, SlotFailed
 from bisect_torch.engine.host import Device
 from bisect_torch.engine.plan import Task
 from bisect_torch.engine.ray import messages
 from bisect_torch.engine.ray.dispatch import Dispatch, Node
 from bisect_torch.engine.ray.messages import Make, Order, Read, RunTask
 from bisect_torch.engine.site import Failed, Ready
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, SlotFailed
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, CaseFile, Environment, Outcome
 

@@ -45,11 +45,13 @@ def own_script() -> str:
 
 @cache
 def plot_script() -> str:
+    """The code of the library that plots."""
     return text_of("vendor", "uplot", "uPlot.iife.min.js")
 
 
 @cache
 def style() -> str:
+    """The style sheets of the page and of that library."""
     return text_of("vendor", "uplot", "uPlot.min.css") + "\n" + text_of("assets", "style.css")
 
 

@@ -40,6 +40,7 @@ class End:
 
     @property
     def build(self) -> str:
+        """Name of its build."""
         return self.point.build
 
 

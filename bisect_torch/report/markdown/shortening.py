@@ -43,6 +43,11 @@ class Cuts:
     words: dict[str, None] = field(default_factory=dict)
 
     def note(self, what: str) -> None:
+        """Remember that something was left out.
+
+        Args:
+            what: In plain words; once is enough.
+        """
         self.words[what] = None
 
     def told(self) -> list[str]:

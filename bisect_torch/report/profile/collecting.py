@@ -63,6 +63,7 @@ class Collector:
         self._working: defaultdict[str, list[_Open]] = defaultdict(list)
 
     def __call__(self, event: object) -> None:
+        """Take in an event; others than those that take time are passed over."""
         if isinstance(event, CellStarted):
             kind = CELL if event.repeat < self._repeats else CONFIRMATION
             details: Details = {"build": event.build.name, "device": event.device, "repeat": event.repeat}

@@ -45,6 +45,7 @@ class Installer:
         self._cancel = threading.Event()
 
     def start(self) -> None:
+        """Begin, in a thread of its own."""
         threading.Thread(target=self._install, name="installer", daemon=True).start()
 
     def cancel(self) -> None:

@@ -5,34 +5,25 @@ from __future__ import annotations
 import dataclasses
 import os
 import queue
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bisect_torch import analysis, cases, environments
+from bisect_torch import cases, environments
 from bisect_torch.cases import Discovered
-from bisect_torch.engine import host, plan
 from bisect_torch.engine.plan import CellRun
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.unchanged import Unchanged
-from bisect_torch.engine.warm import WarmWorkers
-from bisect_torch.engine.watch_cells import CellAnswer, Job, JobEnded, Slots, start_worker
-from bisect_torch.engine.watch_environments import Installer, Ready
-from bisect_torch.engine.watch_file import FileWatch, Look
-from bisect_torch.engine.watch_state import WatchState
-from bisect_torch.engine.worker_process import Stage, WorkerProcess
+from bisect_torch.engine.watch.cells import CellAnswer, Job, JobEnded, Slots
+from bisect_torch.engine.watch.file import FileWatch, Look
+from bisect_torch.engine.watch.installer import Installer, Ready
+from bisect_torch.engine.watch.matrix import Matrix
+from bisect_torch.engine.watch.state import WatchState
+from bisect_torch.engine.watch.warm import WarmWorkers
+from bisect_torch.engine.worker_process import Stage, WorkerProcess, start_worker
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import (
-    CaseKind,
-    Environment,
-    Instance,
-    Isolation,
-    Observation,
-    Outcome,
-    Series,
-)
+from bisect_torch.model import CaseKind, Environment, Instance
 
 POLL_S = 0.02
 DRAW_S = 0.1
@@ -40,9 +31,6 @@ DRAW_S = 0.1
 
 _DOUBT_S = 0.25
 """How long a file that cannot be read may still become another before that is said: it may be half written."""
-
-_CONFIRMING_S = 300.0
-
 
 Show = Callable[[WatchState], None]
 
@@ -81,13 +69,11 @@ class Watch:
         self._failed: dict[str, Ready] = {}
         self._state = WatchState(path, tuple(build.name for build in request.builds))
         self._discovered: Discovered | None = None
-        self._instances: tuple[Instance, ...] | None = None
-        self._observations: dict[tuple[str, str, str, int], Observation] = {}
+        self._matrix: Matrix | None = None
         self._unchanged = Unchanged()
         self._open: set[str] = set()
         self._saved_at = 0.0
         self._drawn_at = 0.0
-        self._fresh = False
         self._doubt: tuple[float, str] | None = None
 
     def execute(self, interruption: Interruption) -> None:
@@ -122,7 +108,7 @@ class Watch:
             self._tell(problem=self._doubt[1])
             self._doubt = None
         self._slots.kill_stale()
-        if self._fresh and now - self._drawn_at >= DRAW_S:
+        if self._matrix is not None and self._matrix.fresh and now - self._drawn_at >= DRAW_S:
             self._draw()
 
     # --- a save -----------------------------------------------------------------------------------------------
@@ -144,8 +130,7 @@ class Watch:
         if is_script != self._state.is_script:
             self._warm.forget()
         self._discovered = discovered
-        self._instances = None
-        self._observations.clear()
+        self._matrix = None
         self._open.clear()
         self._saved_at = now
         self._state = WatchState(
@@ -180,34 +165,18 @@ class Watch:
         if not instances:
             self._tell(problem=f"-k {self._request.select!r} fits no instance")
             return
-        self._instances = instances
+        self._matrix = Matrix(self._request, self._state.number, instances)
         for failed in self._failed.values():
-            self._record_failure(failed)
+            self._matrix.record_failure(failed)
         # Those that answer at once come first; the newest and the oldest, which tell most, before what lies between.
         warm = self._warm.warm()
         for environment in sorted(self._ready.values(), key=lambda each: each.build.name not in warm):
-            self._start(environment)
+            self._start(self._matrix, environment)
         self._close_if_ended()
 
-    def _start(self, environment: Environment) -> None:
-        assert self._instances is not None
-        wanted = []
-        for instance in self._instances:
-            isolation = plan.natural_isolation(instance.case, self._request.isolation, sys.platform.startswith("linux"))
-            for device in self._request.devices:
-                run = CellRun(instance, environment.build, device, 0, isolation)
-                reason = self._inapplicable(run, environment)
-                if reason is None:
-                    wanted.append(run)
-                else:
-                    self._record(run, environment, {"outcome": Outcome.SKIPPED.value, "reason": reason})
+    def _start(self, matrix: Matrix, environment: Environment) -> None:
         self._open.add(environment.build.name)
-        self._slots.submit(Job(self._state.number, environment, tuple(wanted)))
-
-    def _inapplicable(self, run: CellRun, environment: Environment) -> str | None:
-        unmet = cases.unmet(run.instance.case, run.build.version, environment.packages)
-        memory = host.device_memory(run.device)
-        return plan.why_not(run.instance, run.device, self._request.memory_bytes, memory, unmet)
+        self._slots.submit(Job(self._state.number, environment, matrix.runs(environment)))
 
     # --- what comes in ----------------------------------------------------------------------------------------
 
@@ -234,7 +203,8 @@ class Watch:
         if isinstance(message, CellAnswer):
             # Of a file that has changed since, the next save tells.
             if self._unchanged.what_changed(message.run.instance.case.file) is None:
-                self._record(message.run, message.job.environment, message.facts)
+                assert self._matrix is not None
+                self._matrix.record(message.run, message.job.environment, message.facts)
         elif message.job.confirming:
             self._on_confirmed(message.job)
         elif message.job.file is not None:
@@ -249,12 +219,13 @@ class Watch:
         if message.environment is None:
             self._failed[name] = message
             self._tell(unready={**waiting, name: message.reason})
-            self._record_failure(message)
+            if self._matrix is not None:
+                self._matrix.record_failure(message)
         else:
             self._ready[name] = message.environment
             self._tell(unready=waiting)
-            if self._instances is not None:
-                self._start(message.environment)
+            if self._matrix is not None:
+                self._start(self._matrix, message.environment)
             elif self._discovered is not None and self._discovered.instances is None and not self._open:
                 self._expand(message.environment)
         self._close_if_ended()
@@ -272,87 +243,43 @@ class Watch:
             return
         self._rows_known(self._selected(instances))
 
-    def _record(self, run: CellRun, environment: Environment, facts: Mapping[str, object]) -> None:
-        file = run.instance.case.file
-        observation = Observation(
-            **{  # type: ignore[arg-type]
-                **facts,
-                "key": f"{self._state.number} {run.instance.name} {run.device} {run.build.name}",
-                "run_id": str(self._state.number),
-                "build": run.build.version,
-                "build_name": run.build.name,
-                "build_kind": run.build.kind.value,
-                "case_file": file.path.name,
-                "case_file_hash": file.sha256,
-                "case": run.instance.case.name,
-                "instance": run.instance.name,
-                "device": run.device,
-                "repeat": run.repeat,
-                "git_commit": environment.git_commit,
-                "timeout_s": plan.time_limit_s(run.instance, run.device, self._request.timeout_s),
-            }
-        )
-        kept = self._request.file.private.observation(observation)
-        kept = dataclasses.replace(kept, build_name=run.build.name, instance=run.instance.name)
-        self._observations[run.instance.name, run.device, run.build.name, run.repeat] = kept
-        self._fresh = True
-
-    def _record_failure(self, failed: Ready) -> None:
-        nowhere = Environment(failed.build, Path(), Path(), "", "", {}, failed.build.version, None, None, "")
-        for instance in self._instances or ():
-            for device in self._request.devices:
-                run = CellRun(instance, failed.build, device, 0, Isolation.PROCESS)
-                self._record(run, nowhere, {"outcome": failed.outcome.value, "reason": failed.reason})
-
     # --- the end of a matrix, and after -----------------------------------------------------------------------
 
     def _close_if_ended(self) -> None:
-        if self._instances is None or self._open or self._state.ended:
+        if self._matrix is None or self._open or self._state.ended:
             return
         if len(self._ready) + len(self._failed) < len(self._request.builds):
             return
         self._tell(ended=True, seconds=time.monotonic() - self._saved_at, problem="")
-        self._confirm()
+        self._confirm(self._matrix)
 
-    def _confirm(self) -> None:
-        """The ends of transitions and of rows, in interpreters of their own; after them, until no more are wanted."""
-        settings = analysis.Confirmation(budget_s=_CONFIRMING_S)
-        names = [build.name for build in self._request.builds]
-        wanted = analysis.wanted_repeats(self._observations.values(), names, confirmation=settings)
+    def _confirm(self, matrix: Matrix) -> None:
+        """The ends of transitions and of rows; after them, until no more are wanted."""
+        wanted = matrix.confirming()
         self._tell(confirming=len(wanted))
-        instances = {instance.name: instance for instance in self._instances or ()}
-        builds = {build.name: build for build in self._request.builds}
-        for each in wanted:
-            run = CellRun(instances[each.instance], builds[each.build], each.device, each.repeat, Isolation.PROCESS)
-            job = Job(self._state.number, self._ready[each.build], (run,), confirming=True)
-            self._open.add(f"{each.build} {each.instance} {each.device} {each.repeat}")
-            self._slots.submit(job)
+        for run in wanted:
+            self._open.add(_confirmation(run))
+            self._slots.submit(Job(self._state.number, self._ready[run.build.name], (run,), confirming=True))
 
     def _on_confirmed(self, job: Job) -> None:
-        run = job.runs[0]
-        self._open.discard(f"{run.build.name} {run.instance.name} {run.device} {run.repeat}")
+        self._open.discard(_confirmation(job.runs[0]))
         if self._open:
             self._tell(confirming=len(self._open))
         else:
-            self._confirm()
-
-    def _series(self) -> tuple[Series, ...]:
-        assert self._instances is not None
-        names = [build.name for build in self._request.builds]
-        file = self._instances[0].case.file.path.name
-        rows = [(file, instance.name, device) for instance in self._instances for device in self._request.devices]
-        return tuple(analysis.build_series(self._observations.values(), names, rows=rows))
+            assert self._matrix is not None
+            self._confirm(self._matrix)
 
     def _tell(self, **changes: object) -> None:
         self._state = dataclasses.replace(self._state, **changes)  # type: ignore[arg-type]
         self._draw()
 
     def _draw(self) -> None:
-        if self._instances is not None:
-            seen = tuple(self._observations.values())
-            self._state = dataclasses.replace(self._state, series=self._series(), observations=seen)
+        if self._matrix is not None:
+            seen = self._matrix.observations
+            self._state = dataclasses.replace(self._state, series=self._matrix.series(), observations=seen)
+            self._matrix.fresh = False
         self._state = dataclasses.replace(self._state, dropped=self._warm.dropped)
-        self._fresh, self._drawn_at = False, time.monotonic()
+        self._drawn_at = time.monotonic()
         self._show(self._state)
 
     def _start_worker(self, environment: Environment, on_start: Callable[[WorkerProcess], None]) -> WorkerProcess:
@@ -360,3 +287,8 @@ class Watch:
         script = self._discovered is not None and self._discovered.file.kind is not CaseKind.CASE
         stage: Stage = "none" if script else "eager"
         return start_worker(environment, self._conditions, stage=stage, on_start=on_start)
+
+
+def _confirmation(run: CellRun) -> str:
+    """By what a run that confirms is known while it is open; never the name of a build."""
+    return f"{run.build.name} {run.instance.name} {run.device} {run.repeat}"

@@ -22,9 +22,11 @@ class Worker(Protocol):
     """As much of :class:`~bisect_torch.engine.worker_process.WorkerProcess` as is needed here."""
 
     @property
-    def process_id(self) -> int: ...
+    def process_id(self) -> int:
+        """Whose memory is measured."""
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End it at once, from any thread."""
 
 
 W = TypeVar("W", bound=Worker)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bisect_torch import environments
-from bisect_torch.engine.executor import Conditions, Facts, blame, cell_request, refusal
+from bisect_torch.engine.cell_request import CellRequest
+from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
 from bisect_torch.engine.plan import CellRun, accelerator, needs_compile
-from bisect_torch.engine.warm import WarmWorkers
-from bisect_torch.engine.worker_process import CaseFileError, CellRequest, Stage, WorkerProcess
+from bisect_torch.engine.watch.warm import WarmWorkers
+from bisect_torch.engine.worker_process import CaseFileError, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, Environment, Isolation, Outcome
 
@@ -41,6 +42,8 @@ class Job:
 
 @dataclass(frozen=True)
 class CellAnswer:
+    """What a worker saw of a cell of a job."""
+
     job: Job
     run: CellRun
     facts: Facts
@@ -91,6 +94,7 @@ class Slots:
             thread.start()
 
     def submit(self, job: Job) -> None:
+        """Run a job once a slot is free; one of an older save is dropped by then."""
         self._waiting.put(job)
 
     def supersede(self, number: int) -> None:
@@ -224,21 +228,3 @@ class _Busy:
     def __exit__(self, *_: object) -> None:
         with self._slots._lock:
             self._slots._busy.pop(threading.get_ident(), None)
-
-
-def start_worker(
-    environment: Environment,
-    conditions: Conditions,
-    *,
-    stage: Stage,
-    on_start: Callable[[WorkerProcess], None] = lambda worker: None,
-) -> WorkerProcess:
-    """A worker under the conditions of all cells."""
-    return WorkerProcess.start(
-        environment,
-        conditions.staged,
-        stage=stage,
-        threads=conditions.threads,
-        env=conditions.environment_variables(environment),
-        on_start=on_start,
-    )
