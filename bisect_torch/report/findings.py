@@ -34,7 +34,6 @@ class Findings:
         seconds: How long it took; None for results that are only judged again.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
-        locks: Lock hash to the lock's text.
         unknown: Names of builds that were asked for and could not be known, to the reason.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
@@ -53,7 +52,6 @@ class Findings:
     twins: tuple[Series, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
     runs: tuple[Mapping[str, object], ...] = ()
-    locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
