@@ -52,7 +52,6 @@ def build_request(
     from bisect_torch import environments
     from bisect_torch.cli.options import environment_options, python_minor
     from bisect_torch.engine import host
-    from bisect_torch.engine.executor import default_jobs
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.model import CaseKind, Isolation
     from bisect_torch.redaction import private_of, this_machine
@@ -121,7 +120,7 @@ def build_request(
         working_directory=Path.cwd(),
         devices=args.device,
         select=args.select,
-        jobs=args.jobs or default_jobs(args.device),
+        jobs=args.jobs or host.default_jobs(args.device),
         timeout_s=args.timeout,
         repeats=args.repeat,
         isolation=Isolation(args.isolation) if args.isolation else None,
@@ -221,6 +220,8 @@ def _with_notes(plan: EnvironmentPlan, args: argparse.Namespace, projects: Seque
 
 def _guard() -> str | None:
     """The guard that the environment asks for; the workers inherit the variable."""
+    if "BISECT_TORCH_GUARD" not in os.environ:  # as in most runs, which do without loading what reads it
+        return None
     from bisect_torch.errors import UsageError
     from bisect_torch.numerics.guard import settings
 

@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -401,14 +400,3 @@ def cell_request(run: CellRun, conditions: Conditions) -> CellRequest:
 def _host_bytes(run: CellRun) -> int:
     """Memory of this machine that a cell declares to need."""
     return run.instance.limits_on(run.device).memory.get("cpu", 0)
-
-
-def accelerators(devices: Iterable[str]) -> frozenset[str]:
-    """Those that cells on these devices need for themselves."""
-    return frozenset(found for device in devices if (found := accelerator(device)) is not None)
-
-
-def default_jobs(devices: Iterable[str]) -> int:
-    """One slot a core, and one for each accelerator: what runs there leaves its core free most of the time."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + len(accelerators(devices))

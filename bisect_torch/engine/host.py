@@ -7,10 +7,11 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisect_torch.child_processes import run_process
+from bisect_torch.engine.plan import accelerators
 
 _VECTOR_LEVELS = (("amx_tile", "amx"), ("avx512f", "avx512"), ("avx2", "avx2"), ("asimd", "neon"))
 
@@ -33,6 +34,8 @@ def _cpu_field(name: str) -> str:
 def cpu_name() -> str:
     """The processor's model as the system names it."""
     if sys.platform == "darwin":
+        from bisect_torch.child_processes import run_process
+
         return run_process(["sysctl", "-n", "machdep.cpu.brand_string"]).stdout.strip()
     return _cpu_field("model name") or platform.processor() or platform.machine()
 
@@ -72,6 +75,19 @@ def memory_for_cells() -> int:
     return int(available_memory() * MEMORY_SHARE)
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_jobs(devices: Iterable[str]) -> int:
+    """Cells that run at once where the user does not say.
+
+    One slot a core, and one for each accelerator: what runs there leaves its core free most of the time.
+    """
+    return cores() + len(accelerators(devices))
+
+
 def _cgroup_headroom() -> int:
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if not limit.exists() or not used.exists():
@@ -85,6 +101,8 @@ def _nvidia(index: str) -> tuple[str, str, int] | None:
     """Name, driver and bytes of memory of an NVIDIA device; None when there is none or its driver does not answer."""
     if not shutil.which("nvidia-smi"):
         return None
+    from bisect_torch.child_processes import run_process
+
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits", "-i", index]
     answer = run_process(query, timeout_s=20)
     fields = answer.stdout.strip().split(", ")
@@ -148,6 +166,6 @@ def host_facts() -> dict[str, str | int]:
         "libc": " ".join(platform.libc_ver()),
         "cpu": cpu_name(),
         "machine_class": machine_class(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": cores(),
         "memory_bytes": total_memory(),
     }

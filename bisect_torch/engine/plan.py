@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +64,11 @@ def accelerator(device: str) -> str | None:
     """The accelerator that a cell on this device needs for itself: ``cuda`` is ``cuda:0``. None on the CPU."""
     kind, _, index = device.partition(":")
     return None if kind == "cpu" else f"{kind}:{index or 0}"
+
+
+def accelerators(devices: Iterable[str]) -> frozenset[str]:
+    """Those that cells on these devices need for themselves."""
+    return frozenset(found for device in devices if (found := accelerator(device)) is not None)
 
 
 def natural_isolation(case: Case, asked: Isolation | None, can_fork: bool) -> Isolation:

@@ -9,33 +9,37 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import os
 import queue
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from bisect_torch import analysis, cases, environments, temporary
 from bisect_torch.engine import events, plan, record
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.resweep import Resweep
 from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.rows import Rows
-from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unproven
+from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Unproven
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Build, CaseKind, Environment, Instance, Observation, Outcome, Series
 from bisect_torch.shipped import tool_version
 
+if TYPE_CHECKING:
+    from bisect_torch.engine.executor import CellDone, Expanded
+    from bisect_torch.engine.site import Told
+
+    _Inbox = Told | Ready | Failed | Made
+
 CONFIRMING_S = 1800.0
 """Cell seconds that confirming may take before what is left is named instead of run."""
 
 _STOP_GRACE_S = 1.0
-
-_Inbox = Told | Ready | Failed | Made
 
 
 class Run:
@@ -62,7 +66,7 @@ class Run:
         self._interruption = interruption
         self._observer = observer
         self._started = datetime.datetime.now(datetime.timezone.utc)
-        self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+        self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
         rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
@@ -70,7 +74,7 @@ class Run:
         can_fork = sys.platform.startswith("linux")
         self._ledger = Ledger(request, self._run_id, can_fork=can_fork, devices=self._site.devices)
         self._making = Making(request, rotation, self._site, self._inbox.put)
-        self._rows = Rows(request, environments.staged_package(request.environment_options.store), wanted)
+        self._rows = Rows(request, environments.staged_name(), wanted)
         self._resweep = Resweep(self._site)
         self._pending = 0
         self._retried: set[tuple[plan.Place, int]] = set()
@@ -115,13 +119,13 @@ class Run:
         self._tell_kept(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        self._site.open(self._inbox.put)
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
                 self._handle(self._inbox.get())
-            self._site.close()
+            if self._begun:
+                self._site.close()
             self._making.clear()
             finished = True
         except KeyboardInterrupt:
@@ -156,7 +160,7 @@ class Run:
         self._making.cancel()
         deadline = time.monotonic() + _STOP_GRACE_S
         try:
-            if not finished:
+            if self._begun and not finished:
                 self._site.stop(_STOP_GRACE_S)
                 self._keep_what_ended()
         finally:
@@ -168,6 +172,8 @@ class Run:
 
     def _keep_what_ended(self) -> None:
         """Record the cells that had ended before the stop, and that the loop had not come to yet."""
+        from bisect_torch.engine.executor import CellDone
+
         with contextlib.suppress(queue.Empty):
             while True:
                 message = self._inbox.get_nowait()
@@ -186,7 +192,8 @@ class Run:
         failed = {failure.build.name for failure in self._making.failures}
         more = self._making.waiting
         with self._step("choosing confirmations"):
-            confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more)
+            every = self._ledger.confirmations(None, more_builds=more)
+            confirmations = self._ledger.confirmations(CONFIRMING_S, more_builds=more) if every else []
         wanted = [run for run in confirmations if run.build.name not in failed]
         here = [run for run in wanted if run.build.name in self._making.ready]
         if here:
@@ -197,7 +204,7 @@ class Run:
             self._install()
             return False
         if not wanted:
-            left = len([run for run in self._ledger.confirmations(None) if run.build.name not in failed])
+            left = len([run for run in every if run.build.name not in failed])
             if left:
                 self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
             return self._inbox.empty()
@@ -232,6 +239,8 @@ class Run:
         return self._ledger.series(rows) + self._ledger.beside(rows)
 
     def _handle(self, message: _Inbox) -> None:
+        from bisect_torch.engine.executor import CellBegan, CellDone, Expanded
+
         if isinstance(message, events.Loading | events.Working):
             self._tell(message)
         elif isinstance(message, events.BuildProgress):
@@ -268,9 +277,11 @@ class Run:
             self._install()
 
     def _begin(self) -> None:
-        """Record the run before the first thing that it adds. One that finds everything known is no part of results."""
+        """Open the site, and record the run before the first thing that it adds. One that finds everything known is no
+        part of results, and needs nothing that cells run in."""
         if self._begun:
             return
+        self._site.open(self._inbox.put)
         self._begun = True
         with self._step("journal"):
             self._ledger.file.begin(self._manifest(ended=False))

@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -36,7 +37,6 @@ from bisect_torch.releases.platforms import (
     sorted_pythons,
     this_python,
 )
-from bisect_torch.releases.sizes import known_wheels
 from bisect_torch.releases.uv_settings import read_uv_settings
 
 BACKEND_INDEX_BASE = "https://download.pytorch.org/whl"
@@ -331,6 +331,7 @@ def best_file(files: Iterable[IndexFile], python: str, tags: frozenset[str] | No
     return min(((rank, file) for version, rank, file in ranked if version == newest), key=lambda pair: pair[0])[1]
 
 
+@lru_cache(maxsize=1024)
 def _allows(requires_python: str | None, python: str) -> bool:
     if not requires_python:
         return True
@@ -341,6 +342,8 @@ def _allows(requires_python: str | None, python: str) -> bool:
 
 
 def _catalogue_builds(releases: Iterable[Release], python: str | None) -> list[Build]:
+    from bisect_torch.releases.sizes import known_wheels
+
     wheels = [wheel for wheel in known_wheels().values() if wheel.project == "torch"]
     builds = []
     for release in releases:

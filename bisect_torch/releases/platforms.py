@@ -133,12 +133,15 @@ def named_pythons(filename: str) -> frozenset[str]:
 
 
 def fits_others(filename: str) -> bool:
-    """Whether a wheel may fit Pythons that its tags do not name: those of ``py3``, of the stable ABI, of no ABI."""
+    """Whether a wheel may fit Pythons that its tags do not name: those of ``py3``, of the stable ABI, of no ABI.
+
+    Not of an ABI that is a kind of the Python that is named: ``cp313t``.
+    """
     try:
         _, _, _, tags = parsed_filename(filename)
     except InvalidWheelFilename:
         return False
-    return any(tag.abi != tag.interpreter for tag in tags)
+    return any(not tag.abi.startswith(tag.interpreter) for tag in tags)
 
 
 @lru_cache(maxsize=64)

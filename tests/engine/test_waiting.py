@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bisect_torch.engine.executor import default_jobs
+from bisect_torch.engine.host import default_jobs
 from bisect_torch.engine.plan import accelerator
 from bisect_torch.engine.waiting import Waiting
 from tests.engine.conftest import MakeTool

@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bisect_torch.engine import events
-from bisect_torch.engine.executor import accelerators
+from bisect_torch.engine.plan import accelerators
 from bisect_torch.engine.ray.devices import chosen_devices, same
 from bisect_torch.engine.ray.dispatch import Node
 from bisect_torch.engine.ray.luggage import Luggage
