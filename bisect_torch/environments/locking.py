@@ -17,7 +17,6 @@ from pathlib import Path
 from bisect_torch import own_digest
 from bisect_torch.environments.failures import NotInstallable, left_the_index
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
-from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind
@@ -133,11 +132,20 @@ def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
     except UnicodeDecodeError:
         raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
     found = statements(text)
-    lines = sorted(found) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
+    lines = sorted(found) + _editable_lines(options)
     lock = Lock(path, _digest(lines), tuple(line for line in found if not line.startswith("-")), committed)
     if not any(line.startswith("torch==") for line in lock.requirements):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
     return lock
+
+
+def _editable_lines(options: EnvironmentOptions) -> list[str]:
+    """A line for each editable project: its folder, and what its build files hold."""
+    if not options.editable:
+        return []
+    from bisect_torch.environments.projects import build_digest
+
+    return sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
 
 
 def _digest(lines: Iterable[str]) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.environments import pythons
-from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.offline import is_offline, missing_offline
@@ -27,6 +26,7 @@ from bisect_torch.releases.platforms import Target
 from bisect_torch.threads import map_in_threads
 
 if TYPE_CHECKING:
+    from bisect_torch.environments.disk import DiskBudget
     from bisect_torch.releases.sizes import LockedWheel
 
 ASSUMED_BYTES_PER_S = 25e6
@@ -153,11 +153,8 @@ def plan_environments(
     size = _sizes(found, counted, at_most, options, in_groups=in_groups) if missing else _Size()
     download, disk, budget = size.download_bytes, size.disk_bytes, size.budget
     free = options.store.free_bytes()
-    if counted and budget is None and not elsewhere and disk * SAFETY > free:
-        raise InfrastructureError(
-            f"the disk is too small: {counted} environments need {gb(disk)}, {options.store.root} has {gb(free)} free",
-            hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
-        )
+    if counted and budget is None and not elsewhere:
+        _refuse_too_much(counted, disk, free, options)
     return EnvironmentPlan(
         environments=planned,
         download_bytes=download,
@@ -179,6 +176,21 @@ def plan_environments(
     )
 
 
+def _refuse_too_much(environments: int, needed: int, free: int, options: EnvironmentOptions) -> None:
+    """
+    Raises:
+        InfrastructureError: More bytes are needed than are free.
+    """
+    from bisect_torch.environments.disk import SAFETY, gb
+
+    if needed * SAFETY > free:
+        raise InfrastructureError(
+            f"the disk is too small: {environments} environments need {gb(needed)}, {options.store.root} has"
+            f" {gb(free)} free",
+            hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
+        )
+
+
 @dataclass(frozen=True)
 class _Size:
     """What the environments of a plan take; the fields are those of :class:`EnvironmentPlan`."""
@@ -193,6 +205,7 @@ def _sizes(
     found: Sequence[_Found], counted: int, at_most: int | None, options: EnvironmentOptions, *, in_groups: bool
 ) -> _Size:
     """Of the environments that are missing. Only for these: it loads a table of all wheels."""
+    from bisect_torch.environments.disk import OWN_BYTES
     from bisect_torch.environments.short_disk import disk_budget
     from bisect_torch.environments.sizing import locked, sizes
     from bisect_torch.releases.sizes import lock_size
