@@ -34,6 +34,7 @@ from bisect_torch.releases.platforms import (
     named_pythons,
     parsed_filename,
     platforms_here,
+    shown_platforms,
     sorted_pythons,
     this_python,
 )
@@ -247,9 +248,14 @@ def _without_name(index: str) -> str:
 
 
 def builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], python: str | None) -> list[Build]:
-    """The builds that files of torch make up, in no order; without those that have no wheel for this platform."""
+    """The builds that files of torch make up, in no order; without those that have no wheel for this platform.
+
+    Only wheels for this platform count: most are not, and are told by how their names end.
+    """
     grouped: dict[str, list[IndexFile]] = {}
     for file in files:
+        if platforms_here().isdisjoint(shown_platforms(file.filename)):
+            continue
         try:
             _, version, _, _ = parsed_filename(file.filename)
         except (InvalidWheelFilename, InvalidVersion):
@@ -275,16 +281,16 @@ def _build(
     """The build, None when no wheel fits this platform.
 
     Args:
+        files: For this platform.
         here: The platform tags of this machine that wheels name; all of them when None.
     """
     here = platforms_here() if here is None else here
-    usable = [file for file in files if not here.isdisjoint(named_platforms(file.filename))]
-    if not any(fits_others(file.filename) for file in usable):
-        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in usable)))
-    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(usable, name, here) is not None)
+    if not any(fits_others(file.filename) for file in files):
+        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in files)))
+    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(files, name, here) is not None)
     if not pythons:
         return None
-    shown = best_file(usable, python or pythons[-1], here)
+    shown = best_file(files, python or pythons[-1], here)
     same = release is not None and _is_release(version, files)
     first = min((file.uploaded for file in files if file.uploaded is not None), default=None)
     catalogued = release.day if release is not None else None
@@ -344,7 +350,8 @@ def _allows(requires_python: str | None, python: str) -> bool:
 def _catalogue_builds(releases: Iterable[Release], python: str | None) -> list[Build]:
     from bisect_torch.releases.sizes import known_wheels
 
-    wheels = [wheel for wheel in known_wheels().values() if wheel.project == "torch"]
+    torch = (wheel for wheel in known_wheels().values() if wheel.project == "torch")
+    wheels = [wheel for wheel in torch if not platforms_here().isdisjoint(shown_platforms(wheel.filename))]
     builds = []
     for release in releases:
         files = [

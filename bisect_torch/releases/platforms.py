@@ -116,6 +116,11 @@ def named_platforms(filename: str) -> frozenset[str]:
     return frozenset(tag.platform for tag in tags)
 
 
+def shown_platforms(filename: str) -> list[str]:
+    """The same by the last part of the name alone, for a look at many of which few are wanted."""
+    return filename.lower().removesuffix(".whl").rpartition("-")[2].split(".")
+
+
 @lru_cache(maxsize=1)
 def platforms_here() -> frozenset[str]:
     """Platform tags of this machine: a wheel that names none of them fits no Python here."""
