@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,23 @@ def test_a_room_imports_what_the_page_allows_and_all_of_it(room: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_uses_the_libraries_that_the_page_names(room: str) -> None:
     assert set.union(*(libraries_of(path) for path in files_of(room))) == LIBRARIES[room]
+
+
+DOORS = [path for path in PACKAGE.glob("*/__init__.py") if "= opened(" in path.read_text()]
+"""Of rooms whose names are loaded when they are used first."""
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda path: path.parent.name)
+def test_a_door_that_opens_late_gives_all_that_it_names(door: Path) -> None:
+    room = importlib.import_module(f"bisect_torch.{door.parent.name}")
+    given = {name: vars(room).get(name) or getattr(room, name) for name in room.__all__}
+    named = {name.rpartition(".")[2] for name in imported(door) if name.startswith(f"{room.__name__}.")}
+    assert named == set(room.__all__), "what mypy is told"
+    assert [name for name, value in given.items() if isinstance(value, types.ModuleType)] == []
+    files = {path.stem for path in door.parent.iterdir()}
+    assert sorted(files & set(room.__all__)) == [], "a file that is loaded would take the name's place"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        room.nothing  # noqa: B018
 
 
 def test_imports_go_one_way() -> None:

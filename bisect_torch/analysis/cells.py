@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,10 +135,16 @@ def point_of(build: str, answer: Answer, judged: Sequence[Measured]) -> Point:
         processes=len({each.worker for each in judged}),
         own_process=answer.own_process,
         in_forks=answer.in_forks,
-        elapsed_s=statistics.median(elapsed) if elapsed else None,
+        elapsed_s=_median(elapsed) if elapsed else None,
         rel_error=max(errors) if errors else None,
         digests=tuple(sorted({each.digest for each in judged if each.digest is not None})),
     )
+
+
+def _median(values: Sequence[float]) -> float:
+    """As that of ``statistics``, which loads fractions, decimal and random: a whole run has no other use for them."""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _own(judged: Sequence[tuple[str | None, Judgement]]) -> list[Judgement]:

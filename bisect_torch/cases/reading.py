@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -191,6 +190,8 @@ def _declared(path: Path, function: _Function, decorator: ast.expr, known: dict[
 
 def _option_hint(parameters: dict[str, Any]) -> str | None:
     for name in parameters:
+        import difflib
+
         near = difflib.get_close_matches(name, declaration.OPTIONS, 1, 0.7)
         if near:
             return f"the option is called {near[0]!r}"

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
 from bisect_torch.model import Case
 from bisect_torch.worker.declaration import CAPABILITIES
 
@@ -20,11 +17,15 @@ def unmet(case: Case, build_version: str, packages: Mapping[str, str] | None = N
         build_version: torch's public version.
         packages: Name to version of what is installed beside it, where that is known.
     """
+    needed = [need for need in case.needs if need not in CAPABILITIES]
+    if not needed:
+        return None
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
     installed: dict[str, str] = {canonicalize_name(name): version for name, version in (packages or {}).items()}
     installed["torch"] = build_version
-    for need in case.needs:
-        if need in CAPABILITIES:
-            continue
+    for need in needed:
         requirement = Requirement(need)
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue
@@ -40,6 +41,8 @@ def unusable(need: str) -> str | None:
     """Why an entry of ``needs=`` is not a requirement; None when it is one, or a capability."""
     if need in CAPABILITIES:
         return None
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         Requirement(need)
     except InvalidRequirement as problem:

@@ -192,7 +192,6 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         known_releases=known_releases(),
         origins=origins_of(result.builds, result.environments, request.run.source),
         runs=request.run.file.runs,
-        locks=request.run.file.locks,
         sources=request.run.file.sources,
     )
     return request.run.file.private.inside(found)

@@ -97,7 +97,6 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         known_releases=known_releases(),
         twins=twins,
         runs=results.runs,
-        locks=results.locks,
         sources=results.sources,
     )
     if tolerances is not None:

@@ -1,7 +1,8 @@
 """Libraries that others would load for nothing.
 
 pyarrow imports numpy when it is loaded, and pandas at the first array that it makes, to see whether it was given one of
-theirs; it does without where they are not installed. The tool never gives it one: importing both takes 0.3 s.
+theirs; it does without where they are not installed. The tool never gives it one: importing both takes 0.3 s. The same
+with its own parts for the storage of clouds and of Hadoop: results are files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+UNUSED = frozenset({"numpy", "pandas", "pyarrow._azurefs", "pyarrow._gcsfs", "pyarrow._hdfs", "pyarrow._s3fs"})
 
 
 class LeftOut:

@@ -143,10 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nearly all objects of a short command are modules' own, and stay: looking for garbage among them while they
         # are loaded is a tenth of the time that a second run takes.
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        from bisect_torch.cli.left_out import LeftOut
+        from bisect_torch.cli.left_out import UNUSED, LeftOut
 
         # matplotlib, for pictures of a report, does need numpy.
-        sys.meta_path.insert(0, LeftOut({"pandas"} if words[:1] == ["report"] else {"numpy", "pandas"}))
+        sys.meta_path.insert(0, LeftOut(UNUSED - {"numpy"} if words[:1] == ["report"] else UNUSED))
     debug = "--debug" in before_dashes(words)[0] or os.environ.get("BISECT_TORCH_DEBUG", "") not in ("", "0")
     try:
         code = _dispatch(words)

@@ -86,33 +86,21 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
         UsageError: A folder, requirement or backend cannot be used.
         InfrastructureError: The store cannot be written.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    from bisect_torch.environments import EnvironmentOptions, Store, resolve_backend
+    from bisect_torch.environments import EnvironmentOptions, Store
 
     if len(args.locks) > 1 and not both_locks:
         raise UsageError("--locks takes one of release and today here", hint="bisect-torch run takes both")
     for text in args.extras:
-        try:
-            name = Requirement(text).name.lower()
-        except InvalidRequirement as error:
-            raise UsageError(
-                f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
-                hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
-            ) from None
-        if name == "torch":
+        if _project_of(text) == "torch":
             raise UsageError(
                 "--with torch: each environment has its own torch",
                 hint="choose builds with --versions or --from and --to",
             )
-    backend, note = resolve_backend(args.torch_backend)
-    if note:
-        print(f"note: {note}", file=sys.stderr)
     return EnvironmentOptions(
         pass_env=tuple(dict.fromkeys(vars(args).get("pass_env") or ())),
         store=Store.open(args.store),
         python=_python(args.python),
-        backend=backend,
+        backend=_backend(args.torch_backend),
         index=index_options(args),
         extras=(*args.extras, *implied_extras(args)),
         editable=tuple(_project(folder) for folder in args.editable),
@@ -121,14 +109,44 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
     )
 
 
+def _project_of(requirement: str) -> str:
+    """The name of the project that ``--with`` names, in small letters.
+
+    Raises:
+        UsageError: It is no requirement.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(requirement).name.lower()
+    except InvalidRequirement as error:
+        raise UsageError(
+            f"--with {requirement}: not a requirement: {str(error).splitlines()[0]}",
+            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+        ) from None
+
+
+def _backend(name: str) -> str:
+    """The one backend that ``--torch-backend`` means; a note on stderr says which, where it leaves that open."""
+    from bisect_torch.environments.options import DEFAULT_BACKEND
+
+    if name == DEFAULT_BACKEND:
+        return name
+    from bisect_torch.environments import resolve_backend
+
+    backend, note = resolve_backend(name)
+    if note:
+        print(f"note: {note}", file=sys.stderr)
+    return backend
+
+
 def implied_extras(args: argparse.Namespace) -> tuple[str, ...]:
     """What ``--pytest`` needs and nobody has named."""
-    from packaging.requirements import Requirement
-
+    if args.pytest_words is None:
+        return ()
     from bisect_torch.cases import PYTEST_REQUIREMENTS
 
-    named = any(Requirement(text).name.lower() == "pytest" for text in args.extras)
-    return () if args.pytest_words is None or named else PYTEST_REQUIREMENTS
+    return () if "pytest" in map(_project_of, args.extras) else PYTEST_REQUIREMENTS
 
 
 def python_minor(options: EnvironmentOptions) -> str | None:

@@ -36,7 +36,6 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),
         runs=request.file.runs,
-        locks=request.file.locks,
         sources=request.file.sources,
     )
     return request.file.private.inside(found)

@@ -220,6 +220,8 @@ def _with_notes(plan: EnvironmentPlan, args: argparse.Namespace, projects: Seque
 
 def _guard() -> str | None:
     """The guard that the environment asks for; the workers inherit the variable."""
+    if "BISECT_TORCH_GUARD" not in os.environ:  # as in most runs, which do without loading what reads it
+        return None
     from bisect_torch.errors import UsageError
     from bisect_torch.numerics.guard import settings
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisect_torch.child_processes import run_process
 from bisect_torch.engine.plan import accelerators
 
 _VECTOR_LEVELS = (("amx_tile", "amx"), ("avx512f", "avx512"), ("avx2", "avx2"), ("asimd", "neon"))
@@ -35,6 +34,8 @@ def _cpu_field(name: str) -> str:
 def cpu_name() -> str:
     """The processor's model as the system names it."""
     if sys.platform == "darwin":
+        from bisect_torch.child_processes import run_process
+
         return run_process(["sysctl", "-n", "machdep.cpu.brand_string"]).stdout.strip()
     return _cpu_field("model name") or platform.processor() or platform.machine()
 
@@ -100,6 +101,8 @@ def _nvidia(index: str) -> tuple[str, str, int] | None:
     """Name, driver and bytes of memory of an NVIDIA device; None when there is none or its driver does not answer."""
     if not shutil.which("nvidia-smi"):
         return None
+    from bisect_torch.child_processes import run_process
+
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits", "-i", index]
     answer = run_process(query, timeout_s=20)
     fields = answer.stdout.strip().split(", ")

@@ -65,6 +65,7 @@ class Ledger:
         ]
         self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
+        self._series: dict[tuple[object, ...], tuple[Series, ...]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
         self._numerics = environments.numerics_digest()
         self._file_names = display_names([item.file.path for item in request.discovered], request.working_directory)
@@ -179,9 +180,11 @@ class Ledger:
     def _remember(self, run: CellRun, kept: Observation) -> Observation:
         """Take over an observation as it is kept, under the names of this run: there, they may be redacted."""
         file, instance, _ = self._row(run)
-        named = dataclasses.replace(kept, case_file=file, instance=instance, build_name=run.build.name)
-        self._observations.setdefault(run.place, {})[named.repeat] = named
-        return named
+        if (kept.case_file, kept.instance, kept.build_name) != (file, instance, run.build.name):
+            kept = dataclasses.replace(kept, case_file=file, instance=instance, build_name=run.build.name)
+        self._observations.setdefault(run.place, {})[kept.repeat] = kept
+        self._series.clear()
+        return kept
 
     def _unproven(self, build: Build, observation: Observation) -> bool:
         """Whether the run never came to see that the environment was still whole when it had blamed the build.
@@ -282,8 +285,11 @@ class Ledger:
         return tuple(each for line in self._request.lines[1:] for each in self._along(line, instances))
 
     def _along(self, line: Sequence[str], instances: Sequence[Instance]) -> tuple[Series, ...]:
-        rows = dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances))
-        return tuple(analysis.build_series(self.observations, line, rows=list(rows)))
+        rows = tuple(dict.fromkeys(self._row(run) for run in self.cells(self._request.builds[:1], instances)))
+        key = (tuple(line), rows)
+        if rows and key not in self._series:
+            self._series[key] = tuple(analysis.build_series(self.observations, line, rows=rows))
+        return self._series.get(key, ())
 
     def confirmations(self, budget_s: float | None, *, more_builds: bool = False) -> list[CellRun]:
         """Further repeats that are wanted before any transition may be printed.

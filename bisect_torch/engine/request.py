@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bisect_torch import cases, environments
-from bisect_torch.engine.conditions import Conditions
 from bisect_torch.engine.shard import Shard, starts
-from bisect_torch.environments.projects import Project
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Isolation, Observation, Series, Transition
 from bisect_torch.results import ResultsFile
+
+if TYPE_CHECKING:
+    from bisect_torch.engine.conditions import Conditions
+    from bisect_torch.environments import Project
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,8 @@ class RunRequest:
         Args:
             staged: The staged ``bisect_torch`` package.
         """
+        from bisect_torch.engine.conditions import Conditions
+
         return Conditions(
             staged=staged,
             environment_variables=self._variables,

@@ -27,13 +27,14 @@ class Rows:
 
     Args:
         request: The run.
-        staged: The staged ``bisect_torch`` package: parameters and sizes may come from its numerics.
+        code: Name of the staged package (:func:`~bisect_torch.environments.staged_name`): parameters and sizes may
+            come from its numerics.
         wanted: Whether an instance is one of the rows; all of the request's when None.
     """
 
-    def __init__(self, request: RunRequest, staged: Path, wanted: Callable[[Instance], bool] | None = None) -> None:
+    def __init__(self, request: RunRequest, code: str, wanted: Callable[[Instance], bool] | None = None) -> None:
         self._request = request
-        self._code = staged.parent.name
+        self._code = code
         self._wanted = wanted
         self._instances: dict[Path, tuple[Instance, ...]] = {}
         self._starts = starts(request.discovered, request.select)

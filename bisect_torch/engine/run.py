@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import queue
 import sys
 import time
-import uuid
 from collections.abc import Callable, Mapping
 
 from bisect_torch import cases, environments, temporary
@@ -59,7 +59,7 @@ class Run:
         self._interruption = interruption
         self._tell = Telling(observer, request.file.private)
         self._started = datetime.datetime.now(datetime.timezone.utc)
-        self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+        self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
         rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
@@ -67,7 +67,7 @@ class Run:
         can_fork = sys.platform.startswith("linux")
         self._ledger = Ledger(request, self._run_id, can_fork=can_fork, devices=self._site.devices)
         self._making = Making(request, rotation, self._site, self._inbox.put)
-        self._rows = Rows(request, environments.staged_package(request.environment_options.store), wanted)
+        self._rows = Rows(request, environments.staged_name(), wanted)
         self._second_look = SecondLook(self._ledger, self._rows, self._making, self._site, self._tell)
         self._under_way = UnderWay(self._site, self._making.ready, self._tell)
         self._parked: list[Environment] = []
@@ -109,13 +109,13 @@ class Run:
         self._tell.known(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        self._site.open(self._inbox.put)
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
                 self._handle(self._inbox.get())
-            self._site.close()
+            if self._begun:
+                self._site.close()
             self._making.clear()
             finished = True
         except KeyboardInterrupt:
@@ -133,7 +133,7 @@ class Run:
         self._making.cancel()
         deadline = time.monotonic() + _STOP_GRACE_S
         try:
-            if not finished:
+            if self._begun and not finished:
                 self._site.stop(_STOP_GRACE_S)
                 self._keep_what_ended()
         finally:
@@ -219,9 +219,11 @@ class Run:
             self._install()
 
     def _begin(self) -> None:
-        """Record the run before the first thing that it adds. One that finds everything known is no part of results."""
+        """Open the site, and record the run before the first thing that it adds. One that finds everything known is no
+        part of results, and needs nothing that cells run in."""
         if self._begun:
             return
+        self._site.open(self._inbox.put)
         self._begun = True
         with self._tell.step("journal"):
             self._ledger.file.begin(self._manifest(ended=False))

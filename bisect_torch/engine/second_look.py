@@ -63,7 +63,9 @@ class SecondLook:
     def at_cells(self) -> list[CellRun]:
         """Repeats that are still wanted, of cells whose builds can have an environment."""
         with self._tell.step("choosing confirmations"):
-            return self._possible(CONFIRMING_S, more_builds=self._making.waiting)
+            more = self._making.waiting
+            # What a cell takes is looked up only where there is one to choose.
+            return self._possible(CONFIRMING_S, more_builds=more) if self._possible(None, more_builds=more) else []
 
     def left_out(self) -> int:
         """How many repeats would still be wanted if there were no end to the time for them."""

@@ -6,17 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bisect_torch import environments
 from bisect_torch.engine import events, host
-from bisect_torch.engine.executor import LocalExecutor
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.slot_messages import Message
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import Build, CaseFile, Environment, Outcome
+
+if TYPE_CHECKING:
+    from bisect_torch.engine.executor import LocalExecutor
 
 
 class Ready(events.EnvironmentReady):
@@ -120,6 +122,8 @@ class LocalSite:
 
     def open(self, deliver: Callable[[Told], None]) -> None:
         """See :class:`Site`."""
+        from bisect_torch.engine.executor import LocalExecutor
+
         staged = environments.staged_package(self._request.environment_options.store)
         self._progress = deliver
         self._executor = LocalExecutor(self.slots, self._request.conditions(staged), deliver)

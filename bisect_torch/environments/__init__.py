@@ -1,28 +1,63 @@
-"""Environments: one build each, locked, installed, checked and stamped. The room that runs uv."""
+"""Environments: one build each, locked, installed, checked and stamped. The room that runs uv.
 
-from bisect_torch.environments.backends import resolve_backend
-from bisect_torch.environments.control import capability
-from bisect_torch.environments.disk import DiskBudget
-from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of, redact
-from bisect_torch.environments.install import ensure, is_installed, list_environments, probe_interpreter, remove
-from bisect_torch.environments.offline import is_offline
-from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.plan import (
-    EnvironmentPlan,
-    PlannedEnvironment,
-    completed,
-    parts_of,
-    plan_environments,
-)
-from bisect_torch.environments.projects import Project, project_at
-from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
-from bisect_torch.environments.requirements import bound_to
-from bisect_torch.environments.seal import Seal, changed_since, seal, whole
-from bisect_torch.environments.short_disk import remove_passing
-from bisect_torch.environments.staged import numerics_digest, staged_package
-from bisect_torch.environments.store import Store
-from bisect_torch.environments.uses import Uses, is_passing, last_used
-from bisect_torch.environments.variables import clean_environment_variables
+What is behind its door is loaded when it is asked for first: a run that finds every cell known makes no environment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bisect_torch.doors import opened
+
+if TYPE_CHECKING:
+    from bisect_torch.environments.backends import resolve_backend
+    from bisect_torch.environments.control import capability
+    from bisect_torch.environments.disk import DiskBudget
+    from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, outcome_of
+    from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
+    from bisect_torch.environments.offline import is_offline
+    from bisect_torch.environments.options import EnvironmentOptions
+    from bisect_torch.environments.plan import (
+        EnvironmentPlan,
+        PlannedEnvironment,
+        completed,
+        parts_of,
+        plan_environments,
+    )
+    from bisect_torch.environments.projects import Project, project_at
+    from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
+    from bisect_torch.environments.requirements import bound_to
+    from bisect_torch.environments.sealing import Seal, changed_since, seal, whole
+    from bisect_torch.environments.short_disk import remove_passing
+    from bisect_torch.environments.staged import numerics_digest, staged_name, staged_package
+    from bisect_torch.environments.store import Store
+    from bisect_torch.environments.uses import Uses, is_passing, last_used
+    from bisect_torch.environments.uv_said import redact
+    from bisect_torch.environments.variables import clean_environment_variables
+    from bisect_torch.environments.wanted import is_installed
+else:
+    __getattr__ = opened(
+        __name__,
+        backends="resolve_backend",
+        control="capability",
+        disk="DiskBudget",
+        failures="EnvironmentBroken InUse NotInstallable outcome_of",
+        install="ensure list_environments probe_interpreter remove",
+        offline="is_offline",
+        options="EnvironmentOptions",
+        plan="EnvironmentPlan PlannedEnvironment completed parts_of plan_environments",
+        projects="Project project_at",
+        pruning="aged clean_cache files_of to_fit to_prune",
+        requirements="bound_to",
+        sealing="Seal changed_since seal whole",
+        short_disk="remove_passing",
+        staged="numerics_digest staged_name staged_package",
+        store="Store",
+        uses="Uses is_passing last_used",
+        uv_said="redact",
+        variables="clean_environment_variables",
+        wanted="is_installed",
+    )
 
 __all__ = [
     "DiskBudget",
@@ -61,6 +96,7 @@ __all__ = [
     "remove_passing",
     "resolve_backend",
     "seal",
+    "staged_name",
     "staged_package",
     "to_fit",
     "to_prune",

@@ -7,95 +7,24 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bisect_torch.environments import control, pythons, stamp
 from bisect_torch.environments.failures import EnvironmentBroken, InUse, NotInstallable, left_the_index
-from bisect_torch.environments.locking import Lock, hashed_part, known_lock, lock_for
+from bisect_torch.environments.locking import hashed_part
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.progress import DownloadMeter
-from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.environments.store import Store, remove_tree
 from bisect_torch.environments.uses import Uses, forget, unused
 from bisect_torch.environments.uv import Uv
+from bisect_torch.environments.wanted import Wanted, wanted
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind, BuildProgress, Environment
 from bisect_torch.shipped import tool_version
 
 Progress = Callable[[BuildProgress], None]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """One environment as it must be: what it is made from and where it goes.
-
-    Args:
-        name: Of its folder and of its guard.
-    """
-
-    build: Build
-    interpreter: Interpreter
-    lock: Lock
-    options: EnvironmentOptions
-    name: str
-
-    @property
-    def root(self) -> Path:
-        """Where it lies once it is finished."""
-        return self.options.store.envs / self.name
-
-
-def wanted(build: Build, options: EnvironmentOptions, request: str, *, cancel: threading.Event | None = None) -> Wanted:
-    """Find the Python and the lock of a build; its environment's name follows from both.
-
-    Raises:
-        NotInstallable: No wheel for this Python, or no set of versions that fits.
-        UsageError: The Python is not there and cannot be fetched.
-        InfrastructureError: The index cannot be used.
-    """
-    interpreter = pythons.resolve(request, options, cancel=cancel)
-    pythons.check_fit(build, interpreter.minor)
-    return _wanted(build, options, interpreter, lock_for(build, interpreter, options, cancel=cancel))
-
-
-def wanted_if_locked(build: Build, options: EnvironmentOptions, request: str) -> Wanted | None:
-    """The same where the lock is there already; None where it would have to be made.
-
-    Raises:
-        NotInstallable: No wheel for this Python, or a build that has left its index.
-        UsageError: The Python is not there and cannot be fetched.
-    """
-    interpreter = pythons.resolve(request, options)
-    pythons.check_fit(build, interpreter.minor)
-    lock = known_lock(build, interpreter, options)
-    return None if lock is None else _wanted(build, options, interpreter, lock)
-
-
-def _wanted(build: Build, options: EnvironmentOptions, interpreter: Interpreter, lock: Lock) -> Wanted:
-    backend = options.backend_of(build)
-    key = "\n".join([build.version, interpreter.version, str(interpreter.base), backend, lock.hash])
-    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-    return Wanted(build, interpreter, lock, options, f"{_stem(build, interpreter.minor, options)}-{digest}")
-
-
-def _stem(build: Build, minor: str, options: EnvironmentOptions) -> str:
-    """How the name of an environment's folder begins."""
-    version = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in build.version)
-    return f"{version}-py{minor}-{options.backend_of(build)}"
-
-
-def is_installed(build: Build, options: EnvironmentOptions, minor: str | None = None) -> bool:
-    """Whether there is an environment of a build, whatever else was installed in it.
-
-    Args:
-        minor: The minor Python that it must have; None for any.
-    """
-    return any(
-        stamp.read_environment(root) is not None
-        for root in options.store.envs.glob(f"{_stem(build, minor or '*', options)}-*")
-    )
 
 
 def ensure(
@@ -168,12 +97,6 @@ def _ensure(
                 progress(BuildProgress(build, "waiting", message=why))
     progress(BuildProgress(build, "ready"))
     return environment, reused
-
-
-def stamped(want: Wanted) -> Environment | None:
-    """The environment if it is there, as its stamp tells; whether its files are unchanged is seen by :func:`ensure`."""
-    found = stamp.read_environment(want.root)
-    return None if found is None else replace(found, build=want.build)
 
 
 def _present(want: Wanted, progress: Progress, cancel: threading.Event | None) -> Environment | None:

@@ -6,41 +6,24 @@ build's day, in one resolution with everything asked for, and kept in the store.
 
 from __future__ import annotations
 
-import datetime
+import functools
 import hashlib
-import json
-import os
 import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
 from bisect_torch import own_digest
-from bisect_torch.child_processes import Completed
-from bisect_torch.environments.companions import COMPANIONS, check_sources
-from bisect_torch.environments.failures import NotInstallable, TransientFailure, classify, left_the_index
+from bisect_torch.environments.failures import NotInstallable, left_the_index
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
-from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
-from bisect_torch.environments.store import remove_tree
-from bisect_torch.environments.uv import Uv
-from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
+from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind
-from bisect_torch.releases.index import effective_options
-from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, Pin, parse_lock
+from bisect_torch.releases.locks import Pin, parse_lock
 
+_COMMENT = re.compile(r"(^|\s)#.*")
 _PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
-_UNDATED = re.compile(r"`?([A-Za-z0-9_.]+?)-\d[^`\s]*`? is missing an upload date")
-
-LONGEST_LOCK_S = 1800.0
-"""For one resolution: some megabytes of pages, and of metadata where an index has them only inside of wheels. It takes
-seconds, and minutes where something must be built to be asked; an answer that comes byte by byte is given up here."""
-
-_INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 
 
 @dataclass(frozen=True)
@@ -51,14 +34,23 @@ class Lock:
         path: The file of requirements with hashes.
         hash: SHA-256 (hex) of its requirements without comments and order, and of the editable projects' folders and
             build files.
-        pins: Its packages.
+        requirements: Its lines, without comments and options.
         committed: Whether it is one of those that ship with the tool.
     """
 
     path: Path
     hash: str
-    pins: tuple[Pin, ...]
+    requirements: tuple[str, ...]
     committed: bool
+
+    @functools.cached_property
+    def pins(self) -> tuple[Pin, ...]:
+        """Its packages. Read when they are asked for: who finds the environment there needs none.
+
+        Raises:
+            InfrastructureError: A line is no exact version.
+        """
+        return parse_lock("\n".join(self.requirements))
 
 
 def lock_for(
@@ -74,11 +66,13 @@ def lock_for(
     known = known_lock(build, interpreter, options)
     if known is not None:
         return known
-    request = _Request.of(build, interpreter, options)
+    from bisect_torch.environments.resolving import LockRequest, make
+
+    request = LockRequest.of(build, interpreter, options)
     target = request.kept_in(options)
     with options.store.guard(f"lock-{target.stem}", cancel=cancel):
         if not _is_kept(target):
-            _make(request, target, options, cancel)
+            make(request, target, options, cancel)
     return _read(target, options, committed=False)
 
 
@@ -92,7 +86,9 @@ def known_lock(build: Build, interpreter: Interpreter, options: EnvironmentOptio
     path = committed_lock(build, options)
     if path is not None:
         return _read(path, options, committed=True)
-    target = _Request.of(build, interpreter, options).kept_in(options)
+    from bisect_torch.environments.resolving import LockRequest
+
+    target = LockRequest.of(build, interpreter, options).kept_in(options)
     if _is_kept(target):
         return _read(target, options, committed=False)
     if build.gone:
@@ -127,177 +123,6 @@ def committed_lock(build: Build, options: EnvironmentOptions) -> Path | None:
     return build.lock if covers else None
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What a lock made on the fly depends on."""
-
-    build: Build
-    python: Path
-    requirements: tuple[str, ...]
-    constraints: tuple[str, ...]
-    arguments: tuple[str, ...]
-    newest: datetime.date | None
-    newest_torch: datetime.date | None
-    undated: tuple[str, ...]
-    asked: tuple[str, ...]
-    digest: str
-
-    @classmethod
-    def of(cls, build: Build, interpreter: Interpreter, options: EnvironmentOptions) -> _Request:
-        extras = [_requirement(text) for text in options.extras]
-        named = {canonicalize_name(extra.name) for extra in extras}
-        requirements = [f"torch=={build.version}", *(name for name in LOCKED_TOGETHER if name not in named)]
-        requirements += [str(extra) for extra in extras]
-        requirements += [f"-e {path}" for path in options.editable]
-        newest = _newest(build, options)
-        # A version that the user fixed is meant whatever its day.
-        fixed = tuple(sorted(canonicalize_name(extra.name) for extra in extras if _is_fixed(extra)))
-        uv = Uv(options)
-        # PyTorch's own indexes give no upload times at all, and what they have is what is meant.
-        free = tuple(sorted({*fixed, "torch", *COMPANIONS})) if uv.own_index(build) else fixed
-        arguments = uv.source_arguments(build)
-        if build.kind is BuildKind.NIGHTLY:
-            # Of these alone: a pre-release of numpy or pandas is not what anybody asks for with a nightly torch.
-            for name in sorted(COMPANIONS):
-                arguments += ["--prerelease-package", f"{name}=allow"]
-        key = [
-            requirements,
-            [word for word in arguments if word != "--offline"],
-            str(newest),
-            fixed,
-            interpreter.version,
-            interpreter.implementation,
-            interpreter.machine,
-            os.uname().sysname,
-            [os.environ.get(name) for name in _INDEX_VARIABLES],
-            *([sorted(build.wheels)] if build.kind is BuildKind.CANDIDATE else []),
-            [build_digest(path) for path in options.editable],
-        ]
-        constraints = build.variant.constraints if build.variant is not None else ()
-        newest_torch = _newest_torch(build, newest)
-        if constraints:  # only then, so that the locks that are there keep their names
-            key += [constraints, str(newest_torch)]
-        elif newest is None and build.day is not None:
-            key.append(datetime.date.today().isoformat())  # the newest ones are others tomorrow
-        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
-        asked = tuple(sorted(named - set(fixed)))
-        parts = tuple(requirements), constraints, tuple(arguments)
-        return cls(build, interpreter.path, *parts, newest, newest_torch, free, asked, digest)
-
-    def kept_in(self, options: EnvironmentOptions) -> Path:
-        """Where the store has the lock, once it was made."""
-        return options.store.locks / f"{_slug(self.build.version)}-{self.digest[:16]}.lock"
-
-
-def _newest(build: Build, options: EnvironmentOptions) -> datetime.date | None:
-    if build.variant is not None:
-        return build.variant.newest
-    if options.locks == "today" or build.day is None:
-        return None
-    return build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
-
-
-def _newest_torch(build: Build, newest: datetime.date | None) -> datetime.date | None:
-    """The day up to which files of torch itself are taken, where other packages may be newer than the build.
-
-    A release may get further files later: 2.10.0 has wheels with a build number that were added after weeks. With other
-    dependencies it is to be the same torch as without them.
-    """
-    if build.day is None:
-        return None
-    own = build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
-    return own if newest is None or newest > own else None
-
-
-def _requirement(text: str) -> Requirement:
-    try:
-        return Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageError(
-            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
-            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
-        ) from None
-
-
-def _is_fixed(requirement: Requirement) -> bool:
-    return requirement.url is not None or any(part.operator in ("==", "===") for part in requirement.specifier)
-
-
-def _make(request: _Request, target: Path, options: EnvironmentOptions, cancel: threading.Event | None) -> None:
-    """Resolve, and write the lock whole or not at all.
-
-    Files without an upload time are invisible under ``--exclude-newer``: the packages that uv names are then freed
-    from it, which leaves them to what torch itself asks for.
-    """
-    folder = options.store.new_tmp(f"lock-{target.stem}")
-    folder.mkdir()
-    try:
-        made = _resolve(request, folder, Uv(options, cancel))
-        text = made.read_text(encoding="utf-8")
-        pins = parse_lock("\n".join(line for line in _statements(text) if not line.startswith("-")))
-        own_index = Uv(options).own_index(request.build)
-        check_sources(request.build, own_index, pins, request.asked, options.store.index_cache)
-        made.write_bytes(own_digest.filled(f"{text}# {own_digest.BLANK}\n".encode()))
-        os.replace(made, target)
-    finally:
-        remove_tree(folder)
-
-
-def _resolve(request: _Request, folder: Path, uv: Uv) -> Path:
-    """The lock as uv wrote it into ``folder``."""
-    doing = f"locking torch {request.build.version}"
-    (folder / "in.txt").write_text("".join(f"{line}\n" for line in request.requirements), encoding="utf-8")
-    if request.constraints:
-        (folder / "fixed.txt").write_text("".join(f"{line}\n" for line in request.constraints), encoding="utf-8")
-    made = folder / "out.txt"
-    undated = set(request.undated)
-    transient = 0
-    while True:
-        completed = uv.attempt(_compile(request, folder / "in.txt", made, undated), limit_s=LONGEST_LOCK_S)
-        found = {canonicalize_name(name) for name in _UNDATED.findall(completed.stderr)} - undated
-        # PyTorch's own indexes also have old copies of others' packages: the dated ones elsewhere are seen, and do.
-        enough = uv.own_index(request.build) is not None and completed.returncode == 0
-        limited = request.newest is not None or request.newest_torch is not None
-        if limited and found and not enough:
-            undated |= found
-            continue
-        if completed.returncode == 0:
-            break
-        error = _failed(completed, doing, uv.cancel)
-        if isinstance(error, NotInstallable) and f"no version of torch=={request.build.version}" in error.reason:
-            # It was there when builds were chosen: what fails is the index, a moment later.
-            offline = effective_options(uv.options.index).offline
-            why = "offline, and the index did not show it last" if offline else "the index does not show it now"
-            raise InfrastructureError(f"{doing}: {why}", detail=error.detail)
-        if not isinstance(error, TransientFailure) or transient == 2:
-            raise error
-        transient += 1
-    return made
-
-
-def _failed(completed: Completed, doing: str, cancel: threading.Event | None) -> Exception:
-    if cancel is not None and cancel.is_set():
-        return Interrupted(f"interrupted while {doing}")
-    return classify(completed, doing)
-
-
-def _compile(request: _Request, source: Path, target: Path, undated: Iterable[str]) -> list[str]:
-    arguments = ["pip", "compile", str(source), "--output-file", str(target), "--python", str(request.python)]
-    # Not --quiet: the warnings name the files without an upload time.
-    arguments += ["--generate-hashes", "--no-annotate", "--no-header", *request.arguments]
-    if request.constraints:
-        # Not --override: what torch itself requires is not set aside, so that no hybrid fails for being impossible.
-        arguments += ["--constraint", str(source.with_name("fixed.txt"))]
-    if request.newest is not None:
-        arguments += ["--exclude-newer", f"{request.newest.isoformat()}T00:00:00Z"]
-    if request.newest_torch is not None and "torch" not in undated:
-        arguments += ["--exclude-newer-package", f"torch={request.newest_torch.isoformat()}T00:00:00Z"]
-    if request.newest is not None or request.newest_torch is not None:
-        for name in sorted(undated):
-            arguments += ["--exclude-newer-package", f"{name}=false"]
-    return arguments
-
-
 # --- reading
 
 
@@ -306,13 +131,21 @@ def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
-    statements = _statements(text)
-    lines = sorted(statements) + sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
-    digest = _digest(lines)
-    pins = parse_lock("\n".join(line for line in statements if not line.startswith("-")))
-    if not any(pin.project == "torch" for pin in pins):
+    found = statements(text)
+    lines = sorted(found) + _editable_lines(options)
+    lock = Lock(path, _digest(lines), tuple(line for line in found if not line.startswith("-")), committed)
+    if not any(line.startswith("torch==") for line in lock.requirements):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
-    return Lock(path, digest, pins, committed)
+    return lock
+
+
+def _editable_lines(options: EnvironmentOptions) -> list[str]:
+    """A line for each editable project: its folder, and what its build files hold."""
+    if not options.editable:
+        return []
+    from bisect_torch.environments.projects import build_digest
+
+    return sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
 
 
 def _digest(lines: Iterable[str]) -> str:
@@ -321,28 +154,24 @@ def _digest(lines: Iterable[str]) -> str:
 
 def lock_digest(text: str) -> str:
     """The hash of a lock that holds no editable project."""
-    return _digest(sorted(_statements(text)))
+    return _digest(sorted(statements(text)))
 
 
 def only_pins(text: str) -> bool:
     """Whether a lock holds nothing but ``name==version`` with hashes: no address, no option, nothing without a hash."""
-    statements = _statements(text)
-    return bool(statements) and all(_PINNED.fullmatch(statement) for statement in statements)
+    found = statements(text)
+    return bool(found) and all(_PINNED.fullmatch(statement) for statement in found)
 
 
-def _statements(text: str) -> list[str]:
+def statements(text: str) -> list[str]:
+    """The requirements and options of a lock, each on one line, without comments."""
     joined = text.replace("\\\n", " ")
-    lines = (re.sub(r"(^|\s)#.*", "", line).split() for line in joined.splitlines())
+    lines = ((_COMMENT.sub("", line) if "#" in line else line).split() for line in joined.splitlines())
     return [" ".join(words) for words in lines if words]
 
 
 def hashed_part(lock: Lock) -> str:
     """The text of the lock without editable lines: what ``--require-hashes`` can be asked for."""
     return (
-        "\n".join(line for line in _statements(lock.path.read_text(encoding="utf-8")) if not line.startswith("-"))
-        + "\n"
+        "\n".join(line for line in statements(lock.path.read_text(encoding="utf-8")) if not line.startswith("-")) + "\n"
     )
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text)

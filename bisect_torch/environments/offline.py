@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import threading
 
-from bisect_torch import temporary
-from bisect_torch.environments.failures import in_short
-from bisect_torch.environments.install import Wanted
-from bisect_torch.environments.locking import hashed_part
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.uv import Uv
+from bisect_torch.environments.wanted import Wanted
 from bisect_torch.releases.index import effective_options
-
-_TO_COME = re.compile(r"Would download (\d+) package")
 
 
 def is_offline(options: EnvironmentOptions) -> bool:
@@ -26,6 +19,13 @@ def missing_offline(want: Wanted, cancel: threading.Event | None = None) -> str:
 
     uv is asked, since it alone knows its cache: what it would have to download is missing. Nothing is installed.
     """
+    import re
+
+    from bisect_torch import temporary
+    from bisect_torch.environments.locking import hashed_part
+    from bisect_torch.environments.uv import Uv
+    from bisect_torch.environments.uv_said import in_short
+
     with temporary.folder() as folder:
         requirements = folder / "lock.txt"
         requirements.write_text(hashed_part(want.lock), encoding="utf-8")
@@ -35,7 +35,7 @@ def missing_offline(want: Wanted, cancel: threading.Event | None = None) -> str:
         done = uv.attempt([*words, *uv.source_arguments(want.build)])
     if done.returncode != 0:
         return f"offline, and what it is made from is not in the store's cache: {in_short(done.stderr)}"
-    found = _TO_COME.search(done.stderr)
+    found = re.search(r"Would download (\d+) package", done.stderr)
     if found is None:
         return ""
     return f"offline, and {found[1]} of its packages {'is' if found[1] == '1' else 'are'} not in the store's cache"

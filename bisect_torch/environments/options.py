@@ -5,12 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bisect_torch.environments.progress import SlowestPace
 from bisect_torch.environments.store import Store
 from bisect_torch.model import Build
 from bisect_torch.releases.index import IndexOptions
 
 DEFAULT_BACKEND = "pypi"
+
+
+@dataclass(frozen=True)
+class SlowestPace:
+    """The pace below which a download is given up. uv itself bounds only silence: a byte now and then is none.
+
+    10 kB/s: the smallest torch, 0.2 GB, would take longer than the four hours that an install may take in all, so that
+    nothing is lost by giving up early. Ten minutes: a connection that drops, or an index that restarts, has come back
+    by then or does not come back soon. At 300 kB/s three gigabytes take three hours, and are left alone. uv writes in
+    pieces of up to 1 MiB: the pace is that of several such pieces, or it could not be told from none.
+
+    Args:
+        bytes_per_s: Of wheels.
+        over_s: Seconds over which it is measured; no download is given up before.
+    """
+
+    bytes_per_s: float = 10_000.0
+    over_s: float = 600.0
 
 
 @dataclass(frozen=True)

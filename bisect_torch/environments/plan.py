@@ -10,23 +10,24 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bisect_torch.environments import pythons
-from bisect_torch.environments.disk import OWN_BYTES, SAFETY, DiskBudget, gb
 from bisect_torch.environments.failures import NotInstallable
-from bisect_torch.environments.install import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.offline import is_offline, missing_offline
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
-from bisect_torch.environments.short_disk import disk_budget, wheel_bytes
-from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.environments.uses import is_passing
+from bisect_torch.environments.wanted import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Environment
 from bisect_torch.releases.locks import Pin, parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
-from bisect_torch.releases.sizes import LockedWheel, lock_size
 from bisect_torch.threads import map_in_threads
+
+if TYPE_CHECKING:
+    from bisect_torch.environments.disk import DiskBudget
+    from bisect_torch.releases.sizes import LockedWheel
 
 ASSUMED_BYTES_PER_S = 25e6
 ASSUMED_S_PER_ENVIRONMENT = 15.0
@@ -148,26 +149,11 @@ def plan_environments(
         raise troubles[0]
     missing = sum(map(_is_missing, planned))
     counted = missing if at_most is None else min(at_most, missing)
-    wheels = locked({one.build.name: (pins, target) for one, pins, target in found if target is not None}, options)
-    to_make = [name for name in wheels if name in {one.build.name for one in planned if _is_missing(one)}]
-    size = sizes([wheels[name] for name in to_make], options).of(counted)
-    download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
-    budget = None
-    if in_groups:
-        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned if not one.open}
-        budget = disk_budget(in_order, to_make, disk, options)
-    if budget is not None and at_most is not None:
-        download, disk = _of_search(budget, in_order, to_make, counted)
-    elif budget is not None:
-        groups = budget.groups(list(budget.parts))
-        disk = max(map(budget.bytes_of, groups))
-        download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
+    size = _sizes(found, counted, at_most, options, in_groups=in_groups) if missing else _Size()
+    download, disk, budget = size.download_bytes, size.disk_bytes, size.budget
     free = options.store.free_bytes()
-    if counted and budget is None and not elsewhere and disk * SAFETY > free:
-        raise InfrastructureError(
-            f"the disk is too small: {counted} environments need {gb(disk)}, {options.store.root} has {gb(free)} free",
-            hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
-        )
+    if counted and budget is None and not elsewhere:
+        _refuse_too_much(counted, disk, free, options)
     return EnvironmentPlan(
         environments=planned,
         download_bytes=download,
@@ -189,9 +175,64 @@ def plan_environments(
     )
 
 
+def _refuse_too_much(environments: int, needed: int, free: int, options: EnvironmentOptions) -> None:
+    """
+    Raises:
+        InfrastructureError: More bytes are needed than are free.
+    """
+    from bisect_torch.environments.disk import SAFETY, gb
+
+    if needed * SAFETY > free:
+        raise InfrastructureError(
+            f"the disk is too small: {environments} environments need {gb(needed)}, {options.store.root} has"
+            f" {gb(free)} free",
+            hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
+        )
+
+
+@dataclass(frozen=True)
+class _Size:
+    """What the environments of a plan take; the fields are those of :class:`EnvironmentPlan`."""
+
+    download_bytes: int = 0
+    disk_bytes: int = 0
+    unknown: tuple[str, ...] = ()
+    budget: DiskBudget | None = None
+
+
+def _sizes(
+    found: Sequence[_Found], counted: int, at_most: int | None, options: EnvironmentOptions, *, in_groups: bool
+) -> _Size:
+    """Of the environments that are missing. Only for these: it loads a table of all wheels."""
+    from bisect_torch.environments.disk import OWN_BYTES
+    from bisect_torch.environments.short_disk import disk_budget
+    from bisect_torch.environments.sizing import locked, sizes
+    from bisect_torch.releases.sizes import lock_size
+
+    planned = [one for one, _, _ in found]
+    wheels = locked({one.build.name: (pins, target) for one, pins, target in found if target is not None}, options)
+    to_make = [name for name in wheels if name in {one.build.name for one in planned if _is_missing(one)}]
+    size = sizes([wheels[name] for name in to_make], options).of(counted)
+    download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
+    budget = None
+    if in_groups:
+        in_order = {one.build.name: wheels.get(one.build.name, ()) for one in planned if not one.open}
+        budget = disk_budget(in_order, to_make, disk, options)
+    if budget is not None and at_most is not None:
+        download, disk = _of_search(budget, in_order, to_make, counted)
+    elif budget is not None:
+        groups = budget.groups(list(budget.parts))
+        disk = max(map(budget.bytes_of, groups))
+        download = sum(lock_size(chain(*(in_order[name] for name in group))).download_bytes for group in groups)
+    return _Size(download, disk, size.unknown, budget)
+
+
 def parts_of(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> dict[str, dict[str, int]]:
     """What the environments of builds add to the disk, as :attr:`DiskBudget.parts` has it; those without a lock have
     none."""
+    from bisect_torch.environments.short_disk import wheel_bytes
+    from bisect_torch.environments.sizing import locked
+
     needed = {
         one.build.name: (parse_lock(read_lock(one.lock)), Target(one.python))
         for one in planned
@@ -224,6 +265,8 @@ def _of_search(
 
     Those with the largest downloads are counted; of a build that nobody has looked at, as much as of the largest.
     """
+    from bisect_torch.releases.sizes import lock_size
+
     downloads = sorted((lock_size(wheels[name]).download_bytes for name in to_make), reverse=True)[:counted]
     downloads += downloads[:1] * (counted - len(downloads))
     on_disk = counted * max(budget.bytes_of([name]) for name in to_make)
@@ -281,6 +324,8 @@ def _plan_one(
             want: Wanted | None = wanted(build, options, choice.request, cancel=cancel)
         else:
             want = wanted_if_locked(build, options, choice.request)
+        if want is not None:
+            return _look(want, choice, cancel, elsewhere=elsewhere)
     except NotInstallable as error:
         return PlannedEnvironment(build, choice.minor, choice.request, reason=error.reason), (), None
     except InfrastructureError as error:
@@ -291,9 +336,7 @@ def _plan_one(
     except OSError as error:
         trouble = InfrastructureError(f"locking torch {build.version}: {error.strerror or error}: {error.filename}")
         return PlannedEnvironment(build, choice.minor, choice.request, trouble=trouble), (), None
-    if want is None:
-        return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
-    return _look(want, choice, cancel, elsewhere=elsewhere)
+    return PlannedEnvironment(build, choice.minor, choice.request, open=True), (), None
 
 
 def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None, *, elsewhere: bool) -> _Found:

@@ -13,11 +13,11 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from bisect_torch.environments.failures import redact
+from bisect_torch.environments.options import SlowestPace
+from bisect_torch.environments.uv_said import redact
 from bisect_torch.model import Build, BuildProgress
 
 UNPACK_RATIO = 2.1
@@ -29,24 +29,6 @@ _STARTED = re.compile(r"^\s*Downloading (\S+) \(([\d.]+)\s?([KMGT]?i?B)\)")
 _ENDED = re.compile(r"^\s*Downloaded (\S+)")
 _BUILDS, _BUILT = re.compile(r"^\s*Building (\S+)"), re.compile(r"^\s*Built (\S+)")
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-
-
-@dataclass(frozen=True)
-class SlowestPace:
-    """The pace below which a download is given up. uv itself bounds only silence: a byte now and then is none.
-
-    10 kB/s: the smallest torch, 0.2 GB, would take longer than the four hours that an install may take in all, so that
-    nothing is lost by giving up early. Ten minutes: a connection that drops, or an index that restarts, has come back
-    by then or does not come back soon. At 300 kB/s three gigabytes take three hours, and are left alone. uv writes in
-    pieces of up to 1 MiB: the pace is that of several such pieces, or it could not be told from none.
-
-    Args:
-        bytes_per_s: Of wheels.
-        over_s: Seconds over which it is measured; no download is given up before.
-    """
-
-    bytes_per_s: float = 10_000.0
-    over_s: float = 600.0
 
 
 class DownloadMeter:

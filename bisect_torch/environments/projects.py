@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisect_torch.child_processes import run_process
-
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "venv", "build", "dist"})
 _READ_BYTES = 1 << 20
 _BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "MANIFEST.in")
@@ -76,6 +74,8 @@ def build_digest(folder: Path) -> str:
 
 def _git(folder: Path, *words: str) -> str | None:
     """What git says; None where it fails, or is not there."""
+    from bisect_torch.child_processes import run_process
+
     try:
         answer = run_process(["git", "-C", folder, *words], timeout_s=60)
     except OSError:

@@ -13,14 +13,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bisect_torch.child_processes import run_process
-from bisect_torch.environments.failures import NotInstallable, gist
+from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from bisect_torch.environments.uv import Uv
 
 _ASK = (
     "import json,os,platform,sys;"
@@ -88,6 +90,9 @@ def minor_of(version: str) -> str:
 
 def available(options: EnvironmentOptions) -> Available:
     """The Pythons that uv finds here and those that it can fetch."""
+    from bisect_torch.environments.uv import Uv
+    from bisect_torch.environments.uv_said import gist
+
     arguments = ["python", "list", "--output-format", "json"]
     if options.index.offline:
         arguments += ["--offline", "--only-installed"]
@@ -184,6 +189,8 @@ _known_lock = threading.Lock()
 
 def inspect(path: Path) -> Interpreter | None:
     """Ask an interpreter what it is; None when it cannot be started."""
+    from bisect_torch.child_processes import run_process
+
     try:
         completed = run_process([path, "-I", "-S", "-c", _ASK], env=without_secrets(os.environ), timeout_s=30)
         version, implementation, machine, base, _ = json.loads(completed.stdout)
@@ -193,6 +200,9 @@ def inspect(path: Path) -> Interpreter | None:
 
 
 def _find(request: str, options: EnvironmentOptions, cancel: threading.Event | None) -> Path:
+    from bisect_torch.environments.uv import Uv
+    from bisect_torch.environments.uv_said import gist
+
     uv = Uv(options, cancel)
     there = _look_up(request, uv)
     if there is not None:
@@ -239,7 +249,11 @@ def named_minor(request: str) -> str:
 
 
 def _is_installed(request: str, options: EnvironmentOptions) -> bool:
-    return os.sep in request or _is_own(request) or _look_up(request, Uv(options)) is not None
+    if os.sep in request or _is_own(request):
+        return True
+    from bisect_torch.environments.uv import Uv
+
+    return _look_up(request, Uv(options)) is not None
 
 
 @functools.cache

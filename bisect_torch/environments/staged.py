@@ -17,8 +17,8 @@ def staged_package(store: Store) -> Path:
 
     There is one per content: a run keeps the code that it started with when the tool is upgraded meanwhile.
     """
-    sources = {"__init__.py": (_PACKAGE / "__init__.py").read_bytes(), **_sources(*_PARTS)}
-    home = store.staged / _digest(sources)[:16]
+    sources = _all_sources()
+    home = store.staged / _name(sources)
     target = home / "bisect_torch"
     if _whole(target, sources):
         return target
@@ -29,9 +29,22 @@ def staged_package(store: Store) -> Path:
     return target
 
 
+def staged_name() -> str:
+    """Name of the folder in which :func:`staged_package` puts it: it tells the content."""
+    return _name(_all_sources())
+
+
 def numerics_digest() -> str:
     """SHA-256 (hex) over the torch code that case files may use."""
     return _digest(_sources("numerics"))
+
+
+def _all_sources() -> dict[str, bytes]:
+    return {"__init__.py": (_PACKAGE / "__init__.py").read_bytes(), **_sources(*_PARTS)}
+
+
+def _name(sources: dict[str, bytes]) -> str:
+    return _digest(sources)[:16]
 
 
 def _digest(sources: dict[str, bytes]) -> str:

@@ -6,7 +6,6 @@ one link comes back in all, without an error. The stamp therefore holds size and
 
 from __future__ import annotations
 
-import base64
 import csv
 import datetime
 import hashlib
@@ -279,6 +278,8 @@ def _is_known(path: Path, root: Path, known: list[Files]) -> bool:
 
 
 def _digest(path: Path) -> str:
+    import base64
+
     sha256 = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.child_processes import Completed, run_process
-from bisect_torch.environments.failures import TransientFailure, classify
+from bisect_torch.environments.failures import TransientFailure
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.uv_said import classify
 from bisect_torch.errors import InfrastructureError, Interrupted
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import variables_for_uv

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import pwd
-import socket
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -71,7 +69,7 @@ def _account() -> tuple[str, str, str]:
 
 
 def _host_names(variables: Mapping[str, str]) -> tuple[str, ...]:
-    names = [socket.gethostname(), platform.node(), variables.get("HOSTNAME", "")]
+    names = [os.uname().nodename, variables.get("HOSTNAME", "")]
     names += [name.partition(".")[0] for name in names]
     return _distinct(sorted(names, key=len, reverse=True))
 

@@ -266,6 +266,8 @@ class Private:
             known: What has been looked at: ids of values (which must live on) to what they became, and the parts that
                 many points share and that have nothing private in them.
         """
+        if type(value) is str:  # most are; it need not be asked what else it might be
+            return self.redact(value)
         if type(value) is Point:
             return self._point(value, known)
         if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, float)):
@@ -290,12 +292,12 @@ class Private:
 
     def _point(self, point: Point, known: dict[Any, Any]) -> Point:
         """Points are many, and most of them share all that may hold a name; digests hold none."""
-        shared = (point.build, id(point.judgement), id(point.counts), point.in_forks)
+        shared = (point.build, point.judgement, tuple(point.counts), point.in_forks)
         if shared in known:
             return point
         after: Point = self._inside_dataclass(point, known)
         if after is point:
-            known[shared] = point.judgement, point.counts  # so that their ids stay theirs
+            known[shared] = None
         return after
 
     def _series(self, series: Series, known: dict[Any, Any]) -> Series:

@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from bisect_torch.child_processes import Completed
 
 _FULL = re.compile(r"[0-9a-f]{40}")
 _MAIN = re.compile(r"nightly release \(([0-9a-f]{40})\)")
@@ -113,6 +116,8 @@ def _looked_up(origin: Origin, source: Path) -> Origin:
 
 
 def _git(folder: Path, *words: str) -> Completed:
+    from bisect_torch.child_processes import run_process
+
     # A partial clone would fetch what it lacks.
     variables = {**without_secrets(os.environ), "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:

@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -33,10 +34,10 @@ from bisect_torch.releases.platforms import (
     named_pythons,
     parsed_filename,
     platforms_here,
+    shown_platforms,
     sorted_pythons,
     this_python,
 )
-from bisect_torch.releases.sizes import known_wheels
 from bisect_torch.releases.uv_settings import read_uv_settings
 
 BACKEND_INDEX_BASE = "https://download.pytorch.org/whl"
@@ -243,9 +244,14 @@ def _without_name(index: str) -> str:
 
 
 def builds_of(files: Iterable[IndexFile], catalogue: Mapping[str, Release], python: str | None) -> list[Build]:
-    """The builds that files of torch make up, in no order; without those that have no wheel for this platform."""
+    """The builds that files of torch make up, in no order; without those that have no wheel for this platform.
+
+    Only wheels for this platform count: most are not, and are told by how their names end.
+    """
     grouped: dict[str, list[IndexFile]] = {}
     for file in files:
+        if platforms_here().isdisjoint(shown_platforms(file.filename)):
+            continue
         try:
             _, version, _, _ = parsed_filename(file.filename)
         except (InvalidWheelFilename, InvalidVersion):
@@ -271,16 +277,16 @@ def _build(
     """The build, None when no wheel fits this platform.
 
     Args:
+        files: For this platform.
         here: The platform tags of this machine that wheels name; all of them when None.
     """
     here = platforms_here() if here is None else here
-    usable = [file for file in files if not here.isdisjoint(named_platforms(file.filename))]
-    if not any(fits_others(file.filename) for file in usable):
-        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in usable)))
-    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(usable, name, here) is not None)
+    if not any(fits_others(file.filename) for file in files):
+        candidates = set(candidates).intersection(chain(*(named_pythons(file.filename) for file in files)))
+    pythons = tuple(name for name in sorted_pythons(candidates) if best_file(files, name, here) is not None)
     if not pythons:
         return None
-    shown = best_file(usable, python or pythons[-1], here)
+    shown = best_file(files, python or pythons[-1], here)
     same = release is not None and _is_release(version, files)
     first = min((file.uploaded for file in files if file.uploaded is not None), default=None)
     catalogued = release.day if release is not None else None
@@ -327,6 +333,7 @@ def best_file(files: Iterable[IndexFile], python: str, tags: frozenset[str] | No
     return min(((rank, file) for version, rank, file in ranked if version == newest), key=lambda pair: pair[0])[1]
 
 
+@lru_cache(maxsize=1024)
 def _allows(requires_python: str | None, python: str) -> bool:
     if not requires_python:
         return True
@@ -337,7 +344,10 @@ def _allows(requires_python: str | None, python: str) -> bool:
 
 
 def _catalogue_builds(releases: Iterable[Release], python: str | None) -> list[Build]:
-    wheels = [wheel for wheel in known_wheels().values() if wheel.project == "torch"]
+    from bisect_torch.releases.sizes import known_wheels
+
+    torch = (wheel for wheel in known_wheels().values() if wheel.project == "torch")
+    wheels = [wheel for wheel in torch if not platforms_here().isdisjoint(shown_platforms(wheel.filename))]
     builds = []
     for release in releases:
         files = [

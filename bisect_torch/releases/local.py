@@ -8,7 +8,6 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from bisect_torch.child_processes import run_process
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import without_secrets
@@ -54,6 +53,8 @@ def local_build(path: Path) -> Build:
         )
     free = without_secrets(os.environ)
     variables = {name: value for name, value in free.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    from bisect_torch.child_processes import run_process
+
     try:
         result = run_process([path, "-c", _PROBE], env=variables, timeout_s=_TIMEOUT_S)
         facts = json.loads(result.stdout.strip().rpartition("\n")[2])

@@ -15,19 +15,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from packaging.markers import InvalidMarker, Marker
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from bisect_torch.child_processes import Completed, run_process
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.catalogue import envs_folder
 from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.platforms import LINUX_AARCH64, LINUX_X86_64, MACOS_ARM64, Target
-from bisect_torch.uv_program import binary
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+
+    from bisect_torch.child_processes import Completed
 
 LOCKED_TOGETHER = ("numpy", "setuptools")
 """Besides torch: without numpy no tensor converts, without setuptools inductor fails on half of the releases."""
@@ -92,8 +94,16 @@ _USUAL = re.compile(r"([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)==([0-9][\w.+!-]*)(?: 
 """A name, a version, and perhaps a marker: read in a tenth of the time that the parser of any requirement takes."""
 
 
-_marker = lru_cache(maxsize=1024)(Marker)
-"""Locks share their markers, and nobody changes one."""
+@lru_cache(maxsize=1024)
+def _marker(text: str) -> Marker:
+    """Locks share their markers, and nobody changes one.
+
+    Raises:
+        ValueError: It is none.
+    """
+    from packaging.markers import Marker
+
+    return Marker(text)
 
 
 def _usual(words: str) -> tuple[str, str, Marker | None] | None:
@@ -104,7 +114,7 @@ def _usual(words: str) -> tuple[str, str, Marker | None] | None:
     try:
         Version(found[2])
         return found[1], found[2], None if found[3] is None else _marker(found[3])
-    except (InvalidVersion, InvalidMarker):
+    except ValueError:  # of the version, or the marker
         return None
 
 
@@ -124,6 +134,8 @@ def parse_lock(text: str) -> tuple[Pin, ...]:
             name, pinned, marker = usual
             pins.append(Pin(canonicalize_name(name), pinned, marker, tuple(_HASH.findall(words))))
             continue
+        from packaging.requirements import InvalidRequirement, Requirement
+
         try:
             requirement = Requirement(words.partition("--hash")[0].strip())
             (version,) = requirement.specifier
@@ -245,6 +257,9 @@ def _uv_disagrees(text: str, applying: Iterable[Pin], target: Target, uv_argumen
 
 
 def _uv(*words: str) -> Completed:
+    from bisect_torch.child_processes import run_process
+    from bisect_torch.uv_program import binary
+
     own = {"MACOSX_DEPLOYMENT_TARGET": _MACOS_DEPLOYMENT_TARGET, "NO_COLOR": "1"}
     environment = {**variables_for_uv(os.environ), **own}
     try:

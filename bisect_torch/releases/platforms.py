@@ -118,6 +118,11 @@ def named_platforms(filename: str) -> frozenset[str]:
     return frozenset(tag.platform for tag in tags)
 
 
+def shown_platforms(filename: str) -> list[str]:
+    """The same by the last part of the name alone, for a look at many of which few are wanted."""
+    return filename.lower().removesuffix(".whl").rpartition("-")[2].split(".")
+
+
 @lru_cache(maxsize=1)
 def platforms_here() -> frozenset[str]:
     """Platform tags of this machine: a wheel that names none of them fits no Python here."""
@@ -135,12 +140,15 @@ def named_pythons(filename: str) -> frozenset[str]:
 
 
 def fits_others(filename: str) -> bool:
-    """Whether a wheel may fit Pythons that its tags do not name: those of ``py3``, of the stable ABI, of no ABI."""
+    """Whether a wheel may fit Pythons that its tags do not name: those of ``py3``, of the stable ABI, of no ABI.
+
+    Not of an ABI that is a kind of the Python that is named: ``cp313t``.
+    """
     try:
         _, _, _, tags = parsed_filename(filename)
     except InvalidWheelFilename:
         return False
-    return any(tag.abi != tag.interpreter for tag in tags)
+    return any(not tag.abi.startswith(tag.interpreter) for tag in tags)
 
 
 @lru_cache(maxsize=64)

@@ -72,7 +72,7 @@ class Decoding:
 
 def decoding(findings: Findings) -> Decoding | None:
     """What the results hold about decoding; None where they hold nothing."""
-    if not any('"outputs"' in str(text) for text in findings.distinct("measurements")):
+    if not findings.recorded("outputs"):
         return None
     found = sweep(findings.observations, findings.build_names)
     # A local interpreter's torch may be anything: it is no step of an upgrade.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.model import Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
 
-_Digests = Mapping[tuple[object, object], frozenset[object]]
+_Digests = Mapping[tuple[object, object], set[object]]
 """Repeat and seed to digests: only the same input is compared."""
 
 WHAT = {"digest": "output", "reference_digest": "reference", "input_digest": "input"}
@@ -75,14 +76,16 @@ def drifting(findings: Findings) -> Iterator[tuple[Series, Point, Point, str]]:
         if varying is not None and (series.case_file, series.instance, series.device) not in varying:
             continue
         known = findings.combinations(series, _COMPARED)
+        digests = functools.cache(functools.partial(_digests, findings, series))
         before: Point | None = None
         for point in series.answers:
             if point is None or not point.solid or point.judgement.verdict is not Verdict.OK:
                 before = None if point is not None and point.judgement.verdict.judged else before
                 continue
             if before is not None and not _surely_alike(known, before, point):
-                for what in _differing(findings, series, before, point):
-                    yield series, before, point, what
+                for what in findings.unlike(series, before.build, point.build, tuple(WHAT)):
+                    if _differ(digests(before.build)[what], digests(point.build)[what]):
+                        yield series, before, point, what
             before = point
 
 
@@ -90,17 +93,16 @@ def _surely_alike(known: Mapping[str, frozenset[int]], before: Point, after: Poi
     return before.build in known and known[before.build] == known.get(after.build)
 
 
-def _differing(findings: Findings, series: Series, before: Point, after: Point) -> Iterable[str]:
-    differing = findings.unlike(series, before.build, after.build, tuple(WHAT))
-    for what in differing:
-        left, right = (_digests(findings.facts(series, end.build, ("repeat", "seed", what))) for end in (before, after))
-        if any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys()):
-            yield what
+def _differ(left: _Digests, right: _Digests) -> bool:
+    """Whether the same input gave other bits."""
+    return any(left[key].isdisjoint(right[key]) for key in left.keys() & right.keys())
 
 
-def _digests(facts: Iterable[tuple[object, ...]]) -> _Digests:
-    found: dict[tuple[object, object], set[object]] = {}
-    for repeat, seed, digest in facts:
-        if digest is not None:
-            found.setdefault((repeat, seed), set()).add(digest)
-    return {key: frozenset(digests) for key, digests in found.items()}
+def _digests(findings: Findings, series: Series, build: str) -> Mapping[str, _Digests]:
+    """What of :data:`WHAT` to its digests in one cell."""
+    found: dict[str, dict[tuple[object, object], set[object]]] = {what: {} for what in WHAT}
+    for repeat, seed, *digests in findings.facts(series, build, _COMPARED):
+        for what, digest in zip(WHAT, digests, strict=True):
+            if digest is not None:
+                found[what].setdefault((repeat, seed), set()).add(digest)
+    return found

@@ -7,13 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bisect_torch.analysis.causes import Cause, causes
 from bisect_torch.analysis.columns import ROW, Columns, telling
 from bisect_torch.analysis.series import alike
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
 from bisect_torch.releases.commits import Origin, origin_of
 from bisect_torch.report.files import short_names
+
+if TYPE_CHECKING:
+    from bisect_torch.analysis.causes import Cause
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,6 @@ class Findings:
         seconds: How long it took; None for results that are only judged again.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
-        locks: Lock hash to the lock's text.
         unknown: Names of builds that were asked for and could not be known, to the reason.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
@@ -53,7 +55,6 @@ class Findings:
     twins: tuple[Series, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
     runs: tuple[Mapping[str, object], ...] = ()
-    locks: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,6 +138,10 @@ class Findings:
         """The different values of a field of the observations, in the order in which they first occur."""
         return list(dict.fromkeys(getattr(each, name) for each in telling(self.observations, (name,))))
 
+    def recorded(self, name: str) -> bool:
+        """Whether some case may have recorded a fact of this name: whether it stands in what one recorded."""
+        return any(f'"{name}"' in str(text) for text in self.distinct("measurements"))
+
     @cached_property
     def several_devices(self) -> bool:
         """Whether a row is told by its device too."""
@@ -177,6 +182,8 @@ class Findings:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """What there is to tell, grouped by likely cause, the most severe first."""
+        from bisect_torch.analysis.causes import causes
+
         seen = self.observations
         explained = seen.with_value("explained_by") if isinstance(seen, Columns) else seen
         models = {(*_row(each), each.build_name): each.explained_by for each in explained if each.explained_by}

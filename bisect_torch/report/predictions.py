@@ -61,7 +61,7 @@ class Predicted:
 
 def predictions(findings: Findings) -> list[Predicted]:
     """Every cell that had a prediction, in the order of the series and builds."""
-    if not any('"predicted_verdict"' in str(text) for text in findings.distinct("measurements")):
+    if not findings.recorded("predicted_verdict"):
         return []
     return [
         found

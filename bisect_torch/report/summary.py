@@ -7,14 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
-from bisect_torch.report.decoding import decoding, decoding_lines
-from bisect_torch.report.dependencies import dependency_drifts, dependency_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
-from bisect_torch.report.predictions import prediction_words, predictions
 from bisect_torch.report.sentences import Sentence, sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
 from bisect_torch.report.unchecked import unchecked_words
@@ -51,11 +48,13 @@ def summary(findings: Findings, width: int) -> list[Line]:
         lines += [*draw(rows_of(findings), findings.build_names, width), ()]
     for sentence in found:
         lines += [*_sentence(sentence, width), ()]
-    lines += _dependencies(findings, width)
-    lines += _predictions(findings, width)
-    found_decoding = decoding(findings)
-    if found_decoding is not None:
-        lines += decoding_lines(found_decoding, width)
+    # What few runs have is loaded for these alone.
+    if findings.twins:
+        lines += _dependencies(findings, width)
+    if findings.recorded("predicted_verdict"):
+        lines += _predictions(findings, width)
+    if findings.recorded("outputs"):
+        lines += _decoding(findings, width)
     lines += _notes(findings, found, width)
     lines += _counts(findings, width)
     lines += _where(findings, width)
@@ -77,6 +76,8 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
 
 
 def _dependencies(findings: Findings, width: int) -> Iterable[Line]:
+    from bisect_torch.report.dependencies import dependency_drifts, dependency_words
+
     found = dependency_drifts(findings)
     words = dependency_words(findings, found)
     for place, text in enumerate(words):
@@ -87,6 +88,8 @@ def _dependencies(findings: Findings, width: int) -> Iterable[Line]:
 
 
 def _predictions(findings: Findings, width: int) -> Iterable[Line]:
+    from bisect_torch.report.predictions import prediction_words, predictions
+
     head, *differing = prediction_words(predictions(findings), findings) or [""]
     if not head:
         return
@@ -94,6 +97,13 @@ def _predictions(findings: Findings, width: int) -> Iterable[Line]:
     for text in differing:
         yield from ((("  " + line, ""),) for line in wrap(text.split(" "), width - 2, indent="  "))
     yield ()
+
+
+def _decoding(findings: Findings, width: int) -> Iterable[Line]:
+    from bisect_torch.report.decoding import decoding, decoding_lines
+
+    found = decoding(findings)
+    return () if found is None else decoding_lines(found, width)
 
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:

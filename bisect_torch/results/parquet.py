@@ -43,6 +43,9 @@ _SOURCES = _PREFIX + "sources"
 _REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
 
+_FEW_ROWS = 10_000
+"""Up to which handing columns over to threads takes longer than decoding them."""
+
 
 def read_table(path: Path) -> tuple[Source, Metadata, bool]:
     """The stored columns and the metadata of a results file, and whether it was written without anything private.
@@ -97,9 +100,10 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
 def _stored(path: Path, content: bytes, names: Sequence[str], shared: Sequence[str]) -> Stored:
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=shared)
     groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    threads = sum(groups) > _FEW_ROWS
 
     def read(some: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        return checks.typed(path, file.read_row_groups(list(some), columns=list(columns)))
+        return checks.typed(path, file.read_row_groups(list(some), columns=list(columns), use_threads=threads))
 
     return Stored(names, groups, read)
 

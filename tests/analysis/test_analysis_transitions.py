@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,13 @@ def test_a_point_has_the_median_time_the_largest_error_and_all_digests() -> None
     ])  # fmt: skip
     assert found is not None
     assert (found.elapsed_s, found.rel_error, found.digests) == (2.0, 0.3, ("a", "b"))
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=1, max_size=9))
+def test_the_time_of_a_point_is_the_median_of_all_its_repeats(times: list[float]) -> None:
+    found = only([observe("ok", repeat=number, elapsed_s=each) for number, each in enumerate(times)])
+    assert found is not None
+    assert found.elapsed_s == statistics.median(times)
 
 
 words = st.sampled_from(["ok", "wrong", "error:A", "crash:SIGSEGV", "timeout", "infra", "broken", "api_absent"])

@@ -61,7 +61,7 @@ def test_help_and_version_import_no_library_and_no_command(words):
 
 @pytest.mark.parametrize(("command", "loaded"), [("judge", set()), ("report", {"numpy"})])
 def test_what_pyarrow_would_load_for_nothing_is_left_out(command, loaded, tmp_path):
-    """numpy and pandas are installed here; only pictures of a report need the first."""
+    """numpy and pandas are installed here; only pictures of a report need the first. Of clouds nothing is read."""
     pytest.importorskip("pandas")
     code = (
         f"import sys; sys.argv = ['bisect-torch', {command!r}, {str(tmp_path / 'none.parquet')!r}]\n"
@@ -69,12 +69,25 @@ def test_what_pyarrow_would_load_for_nothing_is_left_out(command, loaded, tmp_pa
         "code = main()\n"
         "import pyarrow as pa, pyarrow.parquet\n"
         "assert pa.array([1, 2]).to_pylist() == [1, 2]\n"
-        "print('LOADED', sorted({'numpy', 'pandas'} & set(sys.modules)), file=sys.stderr)\n"
+        "print('LOADED', sorted({'numpy', 'pandas', 'pyarrow._s3fs'} & set(sys.modules)), file=sys.stderr)\n"
         "sys.exit(code)"
     )
     done = in_child(code)
     assert done.returncode == 2
     assert done.stderr.endswith(f"LOADED {sorted(loaded)}\n")
+
+
+def test_the_end_of_the_program_looks_for_no_garbage():
+    """Every module's objects would be looked at, twice: a tenth of a second run."""
+    code = (
+        "import gc, sys; sys.argv = ['bisect-torch', '--version']\n"
+        "from bisect_torch.cli.entry import main\n"
+        "code = main()\n"
+        "assert gc.get_freeze_count() > 10_000\n"
+        "sys.exit(code)"
+    )
+    done = in_child(code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_help_shows_every_command_and_examples(capsys):

@@ -24,8 +24,8 @@ from bisect_torch.environments import (
     staged_package,
 )
 from bisect_torch.environments.control import PROGRAM
-from bisect_torch.environments.failures import redact
 from bisect_torch.environments.stamp import read_files
+from bisect_torch.environments.uv_said import redact
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind
 from tests.environments.conftest import Workshop, site_packages

@@ -232,7 +232,7 @@ def test_a_file_other_than_the_locked_one_is_our_side(workshop: Workshop) -> Non
 
 def test_a_full_disk_is_our_side() -> None:
     from bisect_torch.child_processes import Completed
-    from bisect_torch.environments.failures import classify
+    from bisect_torch.environments.uv_said import classify
 
     said = "error: Failed to install: torch.whl\n  cause: failed to write: No space left on device (os error 28)\n"
     assert "disk is full" in classify(Completed(2, "", said), "installing").message

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.environments import clean_cache, outcome_of, remove
-from bisect_torch.environments.progress import DownloadMeter, SlowestPace
+from bisect_torch.environments.options import SlowestPace
+from bisect_torch.environments.progress import DownloadMeter
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind, Outcome
 from tests.environments.conftest import Workshop

@@ -105,7 +105,7 @@ def test_a_lock_that_does_not_fit_the_disk_does_not_stop_the_others(
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "lock")
 
-    monkeypatch.setattr("bisect_torch.environments.locking._make", full)
+    monkeypatch.setattr("bisect_torch.environments.resolving.make", full)
     plan = plan_environments([first, second], workshop.options)
     assert [planned.build for planned in plan.missing] == [second]
     assert plan.notes == ("locking torch 2.5.0: No space left on device: lock",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.model import Build, BuildKind, Series
+from bisect_torch.model import Build, BuildKind, Judgement, Point, Series, Verdict
 from bisect_torch.redaction import HIDDEN, Private, private_of, shapes, this_machine
 from bisect_torch.redaction import private as private_module
 from bisect_torch.redaction.private import _ANY_HOME
@@ -161,6 +162,20 @@ def test_values_of_the_tool_keep_their_types_and_stay_consistent() -> None:
     assert after_series.instance == ALICE.instance(series.instance)
 
 
+def test_points_that_differ_in_what_may_hold_a_name_are_each_looked_at() -> None:
+    """Equal ones are looked at once: they are many."""
+
+    def point(name: str, counted: str) -> Point:
+        return Point("2.9.1", Judgement(Verdict.ERROR, "error:A", detail=name), counts={counted: 1})
+
+    points = [point(name, counted) for name in ("", "", "/home/alice/x") for counted in ("error:A", "/home/alice/y")]
+    series = Series("x.py", "f", "cpu", ("2.9.1",) * 6, tuple(points))
+    after = ALICE.inside(series)
+    assert "alice" not in str(after)
+    assert after.points[0] is points[0]
+    assert after.points[2] is points[2]
+
+
 @pytest.mark.parametrize("place", ["/home/alice/lib/torch", "/home/alice", "/big/store/envs/x-1/lib"])
 def test_a_message_means_the_same_before_and_after(place: str) -> None:
     """A redacted path is a path: a change of detail would be marked in the matrix."""
@@ -248,13 +263,13 @@ PIECES = st.sampled_from(
 def test_what_is_not_looked_for_would_not_have_been_found(text: str) -> None:
     """A quick look tells which patterns need not be tried. All of them, tried one after another, say the same."""
     after = ALICE._secret.sub(lambda found: found[0] if found[0].startswith("<") else HIDDEN, text)  # type: ignore[union-attr]
-    after = shapes._PRIVATE_KEY.sub(HIDDEN, after)
-    after = shapes._TOKEN.sub(HIDDEN, after)
-    after = shapes._USER_IN_ADDRESS.sub(rf"\1{HIDDEN}@", after)
+    after = re.sub(shapes._PRIVATE_KEY, HIDDEN, after)
+    after = re.sub(shapes._TOKEN, HIDDEN, after)
+    after = re.sub(shapes._USER_IN_ADDRESS, rf"\1{HIDDEN}@", after)
     for pattern in (shapes._QUERY, shapes._VARIABLE, shapes._HEADER, shapes._OPTION):
-        after = pattern.sub(rf"\1{HIDDEN}", after)
+        after = re.sub(pattern, rf"\1{HIDDEN}", after)
     for pattern, name in ALICE._paths:
-        after = pattern.sub(name, after)
+        after = re.sub(pattern, name, after)
     after = _ANY_HOME.sub("<home>", after)
     for _, names, put in ALICE._names:
         after = names.sub(put, after)
