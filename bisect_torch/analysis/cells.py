@@ -80,6 +80,17 @@ def answer_of(repeats: Sequence[tuple[str | None, Judgement]]) -> Answer:
     Args:
         repeats: Isolation and judgement of each, at least one.
     """
+    return _answer_of_one(*repeats[0]) if len(repeats) == 1 else _answer_of_several(repeats)
+
+
+def _answer_of_one(isolation: str | None, judgement: Judgement) -> Answer:
+    """What nearly all cells have, in a fifth of the time."""
+    judged = judgement.verdict.judged
+    own = judged and isolation == Isolation.PROCESS.value
+    return Answer(judgement, False, {judgement.signature: 1} if judged else {}, own, None, 0)
+
+
+def _answer_of_several(repeats: Sequence[tuple[str | None, Judgement]]) -> Answer:
     judged = [pair for pair in repeats if pair[1].verdict.judged]
     counts = Counter(judgement.signature for _, judgement in judged)
     undecided = [judgement for _, judgement in repeats if judgement.verdict is Verdict.UNDECIDABLE]

@@ -43,8 +43,9 @@ _SOURCES = _PREFIX + "sources"
 _REDACTED = _PREFIX + "redacted"
 _DIGEST = _PREFIX + "digest"
 
-_FEW_ROWS = 10_000
-"""Up to which handing columns over to threads takes longer than decoding them."""
+_FEW_ROWS = 1_000
+"""Up to which starting threads takes longer than what they would decode: all columns of 340 rows take 2.4 ms without
+them and 4.1 with."""
 
 
 def read_table(path: Path) -> tuple[Source, Metadata, bool]:

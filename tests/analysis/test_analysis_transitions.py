@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bisect_torch.analysis import Tolerances, build_series, counted, fold, judge, transitions
-from bisect_torch.model import Judgement, Observation, Point, Series, Transition, TransitionKind, Verdict
+from bisect_torch.analysis.cells import _answer_of_several, answer_of
+from bisect_torch.model import Isolation, Judgement, Observation, Point, Series, Transition, TransitionKind, Verdict
 from tests.analysis.made import observe, signatures
 
 ABSENT = "error:AttributeError"
@@ -295,6 +296,13 @@ def test_the_time_of_a_point_is_the_median_of_all_its_repeats(times: list[float]
     found = only([observe("ok", repeat=number, elapsed_s=each) for number, each in enumerate(times)])
     assert found is not None
     assert found.elapsed_s == statistics.median(times)
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("isolation", [None, *(each.value for each in Isolation)])
+def test_one_repeat_alone_means_what_it_means_among_several(verdict: Verdict, isolation: str | None) -> None:
+    judgement = Judgement(verdict, f"{verdict.value}:A", reason="why")
+    assert answer_of([(isolation, judgement)]) == _answer_of_several([(isolation, judgement)])
 
 
 words = st.sampled_from(["ok", "wrong", "error:A", "crash:SIGSEGV", "timeout", "infra", "broken", "api_absent"])
