@@ -15,10 +15,10 @@ from bisect_torch.results.journal import Journal, encode
 from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.parquet import read_table, write_whole
 from bisect_torch.results.recorded import Recorded
-from bisect_torch.results.records import Recovered, observation_line, recovered
+from bisect_torch.results.records import Recovered, observation_line, recovered, redacted
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
-from bisect_torch.results.values import in_columns, json_texts_in, texts_in, values_of
+from bisect_torch.results.values import json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
 
 
@@ -69,9 +69,9 @@ class ResultsFile:
         _check_place(path, journal.path, must_exist)
         private = this_machine() if private is None else private
         content = recovered(path, journal.parts(), private)
-        stored, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
+        stored, metadata, whole = _read(path, private) if path.exists() else (None, Metadata(), True)
         results = cls(path, stored, metadata, journal, private)
-        results._whole = redacted
+        results._whole = whole
         results._take_in(content)
         return results
 
@@ -240,11 +240,10 @@ class ResultsFile:
 
 def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
     """Columns and metadata of a file, and whether its writer had redacted it; else that is done here."""
-    stored, metadata, redacted = read_table(path)
-    if redacted:
+    stored, metadata, was_redacted = read_table(path)
+    if was_redacted:
         return stored, metadata, True
-    found = in_columns(map(private.observation, Rows(Held([stored]))))
-    return found, metadata.redacted(private), False
+    return redacted(Held([stored]).table(), private), metadata.redacted(private), False
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
