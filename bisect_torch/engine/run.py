@@ -13,7 +13,8 @@ import queue
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bisect_torch import analysis, cases, environments, temporary
 from bisect_torch.engine import events, plan, record
@@ -27,7 +28,7 @@ from bisect_torch.engine.rows import Rows
 from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unproven
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, CaseKind, Environment, Instance, Observation, Outcome, Series
+from bisect_torch.model import Build, CaseKind, Environment, Instance, Judgement, Observation, Outcome, Series
 from bisect_torch.shipped import tool_version
 
 CONFIRMING_S = 1800.0
@@ -36,6 +37,22 @@ CONFIRMING_S = 1800.0
 _STOP_GRACE_S = 1.0
 
 _Inbox = Told | Ready | Failed | Made
+_Cell = tuple[plan.CellRun, Environment | None, Mapping[str, object]]
+_OF_CELLS = (CellBegan, CellDone, events.Loading, events.Working, events.Note)
+"""Messages that change nothing for those behind them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Recorded:
+    """A cell that ended, and that stands in the journal."""
+
+    done: CellDone
+    observation: Observation
+    judgement: Judgement
+
+
+def _is_lost(done: CellDone) -> bool:
+    return done.facts["outcome"] == Outcome.LOST.value
 
 
 class Run:
@@ -64,6 +81,7 @@ class Run:
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
+        self._came: deque[_Inbox | _Recorded] = deque()
         rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
         # Forking a process that has used the system libraries of macOS is not safe.
@@ -120,7 +138,7 @@ class Run:
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
-                self._handle(self._inbox.get())
+                self._handle_what_came()
             self._site.close()
             self._making.clear()
             finished = True
@@ -170,9 +188,11 @@ class Run:
         """Record the cells that had ended before the stop, and that the loop had not come to yet."""
         with contextlib.suppress(queue.Empty):
             while True:
-                message = self._inbox.get_nowait()
-                if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
-                    self._record(message.run, message.task.environment, message.facts, message)
+                self._came.append(self._inbox.get_nowait())
+        self._record_ended()
+        for message in self._came:
+            if isinstance(message, _Recorded):
+                self._tell_recorded(message)
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""
@@ -211,14 +231,13 @@ class Run:
             while found := self._resweep.changed(self._all_series()):
                 self._distrust(found)
 
-    def _distrust(self, found: Mapping[str, tuple[str, list[plan.CellRun]]]) -> None:
+    def _distrust(self, found: Mapping[str, tuple[str, Sequence[plan.CellRun]]]) -> None:
         for name, (what, runs) in found.items():
             # Should more be wanted of this build, it is made anew.
             build = self._making.ready.pop(name).build
             reason = f"the environment changed during the run: {what}"
             self._tell(events.BuildProgress(build, "failed", message=reason))
-            for run in runs:
-                self._ledger.distrust(run, reason)
+            self._ledger.distrust(runs, reason)
 
     def _why_confirm(self) -> str:
         found = sum(len(analysis.transitions(each)) for each in self._all_series())
@@ -231,8 +250,31 @@ class Run:
         rows = self._rows.all()
         return self._ledger.series(rows) + self._ledger.beside(rows)
 
-    def _handle(self, message: _Inbox) -> None:
-        if isinstance(message, events.Loading | events.Working):
+    def _handle_what_came(self) -> None:
+        """Wait for a message and handle it, with those behind it that are here by now.
+
+        Cells that have ended by then are written together, before one of them is told.
+        """
+        self._came.append(self._inbox.get())
+        with contextlib.suppress(queue.Empty):
+            while isinstance(self._came[-1], _OF_CELLS):
+                self._came.append(self._inbox.get_nowait())
+        self._record_ended()
+        while self._came:
+            self._handle(self._came.popleft())
+
+    def _record_ended(self) -> None:
+        """Write the cells that have ended, of what came: a Ctrl-C meanwhile must find the others still there."""
+        ended = [each for each in self._came if isinstance(each, CellDone) and not _is_lost(each)]
+        if ended:
+            seen = iter(self._record([(each.run, each.task.environment, each.facts) for each in ended]))
+            self._came = deque(
+                _Recorded(each, *next(seen)) if isinstance(each, CellDone) and not _is_lost(each) else each
+                for each in self._came
+            )
+
+    def _handle(self, message: _Inbox | _Recorded) -> None:
+        if isinstance(message, events.Loading | events.Working | events.Note):
             self._tell(message)
         elif isinstance(message, events.BuildProgress):
             self._tell(message)
@@ -245,12 +287,12 @@ class Run:
         elif isinstance(message, CellBegan):
             run = message.run
             self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
-        elif isinstance(message, CellDone):
+        elif isinstance(message, _Recorded):
             self._on_cell(message)
+        elif isinstance(message, CellDone):
+            self._on_lost(message)
         elif isinstance(message, Expanded):
             self._on_expanded(message)
-        elif isinstance(message, events.Note):
-            self._tell(message)
         elif isinstance(message, Unproven):
             self._run_unproven(message)
         elif message.error is not None:
@@ -326,8 +368,8 @@ class Run:
 
     def _record_failure(self, failure: Failed, rows: tuple[Instance, ...]) -> None:
         facts = {"outcome": failure.outcome.value, "reason": failure.reason, "stderr_tail": failure.detail}
-        for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
-            self._record(run, None, facts)
+        runs = self._ledger.first_pass(self._ledger.cells([failure.build], rows))
+        self._record_not_run([(run, None, facts) for run in runs])
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -381,7 +423,8 @@ class Run:
 
     def _start(self, environment: Environment, rows: tuple[Instance, ...]) -> None:
         """Run what is not known yet of an environment's cells."""
-        wanted = []
+        wanted: list[plan.CellRun] = []
+        others: list[_Cell] = []
         for run in self._ledger.first_pass(self._ledger.cells([environment.build], rows)):
             reason = self._ledger.inapplicable(run)
             facts = self._rows.suites.why_not(environment.build.name, run.instance) if reason is None else None
@@ -390,7 +433,8 @@ class Run:
             if facts is None:
                 wanted.append(run)
             else:
-                self._record(run, environment, facts)
+                others.append((run, environment, facts))
+        self._record_not_run(others)
         self._submit(wanted)
 
     def _submit(self, runs: list[plan.CellRun]) -> None:
@@ -403,17 +447,26 @@ class Run:
             for task in plan.tasks(self._making.ready[name], group, workers=workers):
                 self._site.submit(task)
 
-    def _on_cell(self, message: CellDone) -> None:
+    def _on_lost(self, message: CellDone) -> None:
         run = message.run
-        self._pending -= 1
-        if message.facts["outcome"] == Outcome.LOST.value and (run.place, run.repeat) not in self._retried:
-            self._retried.add((run.place, run.repeat))
-            self._tell(events.CellLost(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
-            self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
-            self._submit([run])
+        if (run.place, run.repeat) in self._retried:
+            (seen,) = self._record([(run, message.task.environment, message.facts)])
+            self._on_cell(_Recorded(message, *seen))
             return
-        self._record(run, message.task.environment, message.facts, message)
-        self._resweep.ran(run)
+        self._pending -= 1
+        self._retried.add((run.place, run.repeat))
+        self._tell(events.CellLost(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
+        self._tell(events.Note(f"{run.instance.name}: {message.facts.get('reason')}; running it again", run.build))
+        self._submit([run])
+
+    def _on_cell(self, message: _Recorded) -> None:
+        self._pending -= 1
+        self._tell_recorded(message)
+        self._resweep.ran(message.done.run)
+
+    def _tell_recorded(self, message: _Recorded) -> None:
+        done, seen, judgement = message.done, message.observation, message.judgement
+        self._tell(events.CellFinished(done.run.instance, seen, judgement, slot=done.slot, at=done.at))
 
     def _run_unproven(self, message: Unproven) -> None:
         """What is bad may be so because the environment was, and that can't be seen any more: run it again."""
@@ -422,24 +475,16 @@ class Run:
             self._tell(events.Note(f"{len(bad)} bad cells run again: their environments were lost before a last look"))
             self._submit(bad)
 
-    def _record(
-        self,
-        run: plan.CellRun,
-        environment: Environment | None,
-        facts: Mapping[str, object],
-        done: CellDone | None = None,
-    ) -> None:
-        """Take in an observation.
-
-        Args:
-            done: Where and when the cell ended; None for one that did not run.
-        """
+    def _record(self, cells: Sequence[_Cell]) -> list[tuple[Observation, Judgement]]:
+        """Take in what was seen of cells."""
         with self._step("journal"):
-            observation, judgement = self._ledger.record(run, environment, facts)
-        if done is None:
-            self._tell(events.CellFinished(run.instance, observation, judgement))
-        else:
-            self._tell(events.CellFinished(run.instance, observation, judgement, slot=done.slot, at=done.at))
+            return self._ledger.record(cells)
+
+    def _record_not_run(self, cells: Sequence[_Cell]) -> None:
+        """Take in what is known of cells without running them."""
+        if cells:
+            for (run, _, _), (observation, judgement) in zip(cells, self._record(cells), strict=True):
+                self._tell(events.CellFinished(run.instance, observation, judgement))
 
     # --- the end ----------------------------------------------------------------------------------------------
 

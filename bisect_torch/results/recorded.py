@@ -36,11 +36,6 @@ _BLOCK = 512
 _BLOCKS_KEPT = 64
 
 
-def identity(observation: Observation) -> Identity:
-    """What makes a record the same observation as another."""
-    return observation.key, observation.repeat, observation.run_id
-
-
 def join_small(sources: list[Source], begin: int) -> int:
     """Make one table of the small ones that a list ends with, once they are many.
 
@@ -54,6 +49,11 @@ def join_small(sources: list[Source], begin: int) -> int:
         return begin
     sources[begin:] = [Held(sources[begin:]).table()]
     return len(sources)
+
+
+def identity(observation: Observation) -> Identity:
+    """What makes a record the same observation as another."""
+    return observation.key, observation.repeat, observation.run_id
 
 
 class Recorded:
@@ -80,14 +80,15 @@ class Recorded:
         """Safe from several threads."""
         self.add_values(values_of(observation))
 
-    def add_values(self, values: Values) -> None:
-        """As :meth:`add`, of an observation that is its values already."""
+    def add_values(self, *several: Values) -> None:
+        """As :meth:`add`, of observations that are values already."""
         with self._guard:
             self._rows = None
-            self._pending += values
-            if self._places is not None:
-                self._places[values[KEY]].append(self._number)
-            self._number += 1
+            for values in several:
+                self._pending += values
+                if self._places is not None:
+                    self._places[values[KEY]].append(self._number)
+                self._number += 1
             if len(self._pending) >= _PENDING * WIDTH:
                 self._settle()
 
