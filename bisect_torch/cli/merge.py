@@ -59,9 +59,7 @@ def command(args: argparse.Namespace) -> int:
     files = [ResultsFile.open(path, must_exist=True) for path in args.files]
     target = ResultsFile.open(args.output)
     _tell_problems(args.files, files)
-    parts = [
-        Part(str(path), tuple(file.observations()), file.metadata) for path, file in zip(args.files, files, strict=True)
-    ]
+    parts = [Part(str(path), file.observations(), file.metadata) for path, file in zip(args.files, files, strict=True)]
     merged = merge(parts)
     target.take_over(merged.observations, merged.metadata)
     target.finish()

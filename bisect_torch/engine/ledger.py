@@ -216,23 +216,33 @@ class Ledger:
     # --- what happened ----------------------------------------------------------------------------------------
 
     def record(
-        self, run: CellRun, environment: Environment | None, facts: Mapping[str, object]
-    ) -> tuple[Observation, Judgement]:
-        """Add the identity to a worker's facts, append the observation to the journal, and judge it."""
-        seen = Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
-        observation = self._remember(run, self.file.append(seen))
-        return observation, analysis.judge(observation)
+        self, cells: Sequence[tuple[CellRun, Environment | None, Mapping[str, object]]]
+    ) -> list[tuple[Observation, Judgement]]:
+        """Add the identity to a worker's facts, append the observations to the journal, and judge them.
+
+        Args:
+            cells: What ran, where, and what was seen; several that are there at the same time are written together.
+        """
+        seen = [
+            Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
+            for run, environment, facts in cells
+        ]
+        kept = self.file.extend(seen)
+        named = [self._remember(run, each) for (run, _, _), each in zip(cells, kept, strict=True)]
+        return [(each, analysis.judge(each)) for each in named]
 
     def is_bad(self, run: CellRun) -> bool:
         """Whether what was seen of a cell in this repeat says that the build is bad."""
         seen = self._observations.get(run.place, {}).get(run.repeat)
         return seen is not None and analysis.judge(seen).verdict.bad
 
-    def distrust(self, run: CellRun, reason: str) -> None:
-        """Take back what a cell said: its environment was broken. What was seen is kept, and no longer judged."""
-        seen = self._observations[run.place][run.repeat]
-        observation = dataclasses.replace(seen, outcome=Outcome.ENVIRONMENT_BROKEN.value, reason=reason)
-        self._remember(run, self.file.append(observation))
+    def distrust(self, runs: Sequence[CellRun], reason: str) -> None:
+        """Take back what cells said: their environment was broken. What was seen is kept, and no longer judged."""
+        broken = Outcome.ENVIRONMENT_BROKEN.value
+        seen = [self._observations[run.place][run.repeat] for run in runs]
+        kept = self.file.extend(dataclasses.replace(each, outcome=broken, reason=reason) for each in seen)
+        for run, observation in zip(runs, kept, strict=True):
+            self._remember(run, observation)
 
     def _identify(self, run: CellRun, environment: Environment | None) -> dict[str, object]:
         case = run.instance.case

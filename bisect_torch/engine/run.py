@@ -12,7 +12,9 @@ import os
 import queue
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bisect_torch import cases, environments, temporary
 from bisect_torch.engine import events, plan, record
@@ -28,11 +30,27 @@ from bisect_torch.engine.telling import Telling
 from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, CaseKind, Environment, Instance, Outcome
+from bisect_torch.model import Build, CaseKind, Environment, Instance, Judgement, Observation, Outcome
 
 _STOP_GRACE_S = 1.0
 
 _Inbox = Told | Ready | Failed | Made
+_Cell = tuple[plan.CellRun, Environment | None, Mapping[str, object]]
+_OF_CELLS = (CellBegan, CellDone, events.Loading, events.Working, events.Note)
+"""Messages that change nothing for those behind them."""
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A cell that ended, and that stands in the journal."""
+
+    done: CellDone
+    observation: Observation
+    judgement: Judgement
+
+
+def _is_lost(done: CellDone) -> bool:
+    return done.facts["outcome"] == Outcome.LOST.value
 
 
 class Run:
@@ -61,6 +79,7 @@ class Run:
         self._started = datetime.datetime.now(datetime.timezone.utc)
         self._run_id = f"{self._started:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
         self._inbox: queue.Queue[_Inbox] = queue.Queue()
+        self._came: deque[_Inbox | _Recorded] = deque()
         rotation = Rotation(request.plan, request.environment_options, request.standing)
         self._site: Site = LocalSite(request, rotation) if site is None else site
         # Forking a process that has used the system libraries of macOS is not safe.
@@ -113,7 +132,7 @@ class Run:
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
             while not self._settled():
-                self._handle(self._inbox.get())
+                self._handle_what_came()
             if self._begun:
                 self._site.close()
             self._making.clear()
@@ -151,9 +170,11 @@ class Run:
         """Record the cells that had ended before the stop, and that the loop had not come to yet."""
         with contextlib.suppress(queue.Empty):
             while True:
-                message = self._inbox.get_nowait()
-                if isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value:
-                    self._record(message.run, message.task.environment, message.facts, message)
+                self._came.append(self._inbox.get_nowait())
+        self._record_ended()
+        for message in self._came:
+            if isinstance(message, _Recorded):
+                self._tell_recorded(message)
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""
@@ -182,8 +203,31 @@ class Run:
         self._want(list({run.build.name: run.build for run in wanted}.values()))
         return False
 
-    def _handle(self, message: _Inbox) -> None:
-        if isinstance(message, events.Loading | events.Working):
+    def _handle_what_came(self) -> None:
+        """Wait for a message and handle it, with those behind it that are here by now.
+
+        Cells that have ended by then are written together, before one of them is told.
+        """
+        self._came.append(self._inbox.get())
+        with contextlib.suppress(queue.Empty):
+            while isinstance(self._came[-1], _OF_CELLS):
+                self._came.append(self._inbox.get_nowait())
+        self._record_ended()
+        while self._came:
+            self._handle(self._came.popleft())
+
+    def _record_ended(self) -> None:
+        """Write the cells that have ended, of what came: a Ctrl-C meanwhile must find the others still there."""
+        ended = [each for each in self._came if isinstance(each, CellDone) and not _is_lost(each)]
+        if ended:
+            seen = iter(self._record([(each.run, each.task.environment, each.facts) for each in ended]))
+            self._came = deque(
+                _Recorded(each, *next(seen)) if isinstance(each, CellDone) and not _is_lost(each) else each
+                for each in self._came
+            )
+
+    def _handle(self, message: _Inbox | _Recorded) -> None:
+        if isinstance(message, events.Loading | events.Working | events.Note):
             self._tell(message)
         elif isinstance(message, events.BuildProgress):
             self._tell(message)
@@ -196,12 +240,12 @@ class Run:
         elif isinstance(message, CellBegan):
             run = message.run
             self._tell(events.CellStarted(run.build, run.instance, run.device, run.repeat, message.slot, message.at))
-        elif isinstance(message, CellDone):
+        elif isinstance(message, _Recorded):
             self._on_cell(message)
+        elif isinstance(message, CellDone):
+            self._on_lost(message)
         elif isinstance(message, Expanded):
             self._on_expanded(message)
-        elif isinstance(message, events.Note):
-            self._tell(message)
         elif isinstance(message, Unproven):
             self._run_unproven(message)
         elif message.error is not None:
@@ -277,8 +321,8 @@ class Run:
 
     def _record_failure(self, failure: Failed, rows: tuple[Instance, ...]) -> None:
         facts = {"outcome": failure.outcome.value, "reason": failure.reason, "stderr_tail": failure.detail}
-        for run in self._ledger.first_pass(self._ledger.cells([failure.build], rows)):
-            self._record(run, None, facts)
+        runs = self._ledger.first_pass(self._ledger.cells([failure.build], rows))
+        self._record_not_run([(run, None, facts) for run in runs])
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -321,7 +365,8 @@ class Run:
 
     def _start(self, environment: Environment, rows: tuple[Instance, ...]) -> None:
         """Run what is not known yet of an environment's cells."""
-        wanted = []
+        wanted: list[plan.CellRun] = []
+        others: list[_Cell] = []
         for run in self._ledger.first_pass(self._ledger.cells([environment.build], rows)):
             reason = self._ledger.inapplicable(run)
             facts = self._rows.suites.why_not(environment.build.name, run.instance) if reason is None else None
@@ -330,15 +375,26 @@ class Run:
             if facts is None:
                 wanted.append(run)
             else:
-                self._record(run, environment, facts)
+                others.append((run, environment, facts))
+        self._record_not_run(others)
         self._under_way.submit(wanted)
 
-    def _on_cell(self, message: CellDone) -> None:
+    def _on_lost(self, message: CellDone) -> None:
         run = message.run
-        if not self._under_way.answered(message):
-            return
-        self._record(run, message.task.environment, message.facts, message)
-        self._second_look.ran(run)
+        if self._under_way.answered(message):
+            (seen,) = self._record([(run, message.task.environment, message.facts)])
+            self._after(_Recorded(message, *seen))
+
+    def _on_cell(self, message: _Recorded) -> None:
+        self._under_way.answered(message.done)
+        self._after(message)
+
+    def _after(self, message: _Recorded) -> None:
+        self._tell_recorded(message)
+        self._second_look.ran(message.done.run)
+
+    def _tell_recorded(self, message: _Recorded) -> None:
+        self._tell.observed(message.done.run, message.observation, message.judgement, message.done)
 
     def _run_unproven(self, message: Unproven) -> None:
         """What is bad may be so because the environment was, and that can't be seen any more: run it again."""
@@ -347,18 +403,13 @@ class Run:
             self._tell(events.Note(f"{len(bad)} bad cells run again: their environments were lost before a last look"))
             self._under_way.submit(bad)
 
-    def _record(
-        self,
-        run: plan.CellRun,
-        environment: Environment | None,
-        facts: Mapping[str, object],
-        done: CellDone | None = None,
-    ) -> None:
-        """Take in an observation.
-
-        Args:
-            done: Where and when the cell ended; None for one that did not run.
-        """
+    def _record(self, cells: Sequence[_Cell]) -> list[tuple[Observation, Judgement]]:
+        """Take in what was seen of cells."""
         with self._tell.step("journal"):
-            observation, judgement = self._ledger.record(run, environment, facts)
-        self._tell.observed(run, observation, judgement, done)
+            return self._ledger.record(cells)
+
+    def _record_not_run(self, cells: Sequence[_Cell]) -> None:
+        """Take in what is known of cells without running them."""
+        if cells:
+            for (run, _, _), (observation, judgement) in zip(cells, self._record(cells), strict=True):
+                self._tell.observed(run, observation, judgement, None)

@@ -57,8 +57,7 @@ class SecondLook:
             build = self._making.ready.pop(name).build
             reason = f"the environment changed during the run: {what}"
             self._tell(events.BuildProgress(build, "failed", message=reason))
-            for run in runs:
-                self._ledger.distrust(run, reason)
+            self._ledger.distrust(runs, reason)
 
     def at_cells(self) -> list[CellRun]:
         """Repeats that are still wanted, of cells whose builds can have an environment."""

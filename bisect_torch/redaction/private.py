@@ -204,11 +204,12 @@ class Private:
     def observation(self, observation: Observation) -> Observation:
         """An observation as it may be kept."""
         changes = {}
-        for name in (*TEXT_FIELDS, *JSON_FIELDS):
-            text = getattr(observation, name)
-            after = self._field(name, text)
-            if after != text:
-                changes[name] = after
+        values = vars(observation)
+        for names, clean in ((TEXT_FIELDS, self._clean.texts), (JSON_FIELDS, self._clean_json.texts)):
+            for name in [name for name in names if values[name] not in clean]:
+                after = self._field(name, values[name])
+                if after != values[name]:
+                    changes[name] = after
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
 
     def facts(self, facts: Mapping[str, object]) -> dict[str, object]:
@@ -225,29 +226,17 @@ class Private:
         """
         return self._clean.texts.issuperset(texts) and self._clean_json.texts.issuperset(json_texts)
 
-    def rows(self, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-        """Values of observations as they may be kept.
+    def texts(self, name: str, texts: Iterable[str]) -> list[str]:
+        """What stands in a field of many observations, as it may be kept.
 
         Args:
-            names: The fields that they are of.
+            name: One of :data:`TEXT_FIELDS` and :data:`JSON_FIELDS`.
         """
-        changed: dict[int, dict[Any, Any]] = {}
-        for name in (*TEXT_FIELDS, *JSON_FIELDS):
-            place = names.index(name)
-            texts = {row[place] for row in rows}
-            after = {text: self._field(name, text) for text in texts}
-            if any(text != put for text, put in after.items()):
-                changed[place] = after
-        if not changed:
-            return rows
-        return [
-            tuple(changed[place][value] if place in changed else value for place, value in enumerate(row))
-            for row in rows
-        ]
+        return [self._field(name, text) for text in texts]
 
-    def _field(self, name: str, text: str | None) -> str | None:
+    def _field(self, name: str, text: str) -> str:
         clean, redact = (self._clean_json, self.json) if name in JSON_FIELDS else (self._clean, self.redact)
-        if text is None or text in clean.texts:
+        if text in clean.texts:
             return text
         after = self.instance(text) if name == "instance" else redact(text)
         if after == text:

@@ -62,7 +62,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def holds(name: str, value: object) -> bool:
     """Whether a value from JSON is one that a column can hold."""
     if value is None:
-        return name in DEFAULTS and DEFAULTS[name] is None
+        return name in _OPTIONAL
     kind, bits = _KINDS[name]
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -72,19 +72,21 @@ def holds(name: str, value: object) -> bool:
 
 
 def all_hold(name: str, values: Sequence[object]) -> bool:
-    """Whether :func:`holds` every one of these, and an outcome is one of those that there are."""
-    kinds = set(map(type, values))
-    if not kinds <= _ALLOWED[name]:
-        return False
-    if name == "outcome":
-        return _OUTCOMES.issuperset(values)
-    return int not in kinds or all(value is None or holds(name, value) for value in set(values))
+    """Whether :func:`holds` every one of these, and an outcome is one of those that there are.
+
+    What Arrow sees itself is left to it: it takes no other value for a text, and no number that is too large.
+
+    Raises:
+        TypeError: One of them is nothing like it.
+    """
+    if _KINDS[name][0] is str:
+        return (name in _OPTIONAL or None not in values) and (name != "outcome" or _OUTCOMES.issuperset(values))
+    return _ALLOWED[name].issuperset(map(type, values))
 
 
 def _allowed(name: str) -> frozenset[type]:
     kind, _ = _KINDS[name]
-    optional = name in DEFAULTS and DEFAULTS[name] is None
-    return frozenset({kind, *([int] if kind is float else []), *([type(None)] if optional else [])})
+    return frozenset({kind, *([int] if kind is float else []), *([type(None)] if name in _OPTIONAL else [])})
 
 
 def _kind(of: pa.DataType) -> tuple[type, int]:
@@ -95,6 +97,7 @@ def _kind(of: pa.DataType) -> tuple[type, int]:
     return (bool if pa.types.is_boolean(of) else str), 0
 
 
+_OPTIONAL = frozenset(name for name, default in DEFAULTS.items() if default is None)
 _KINDS = {name: _kind(arrow_type(name)) for name in STORED}
 _ALLOWED = {name: _allowed(name) for name in STORED}
 

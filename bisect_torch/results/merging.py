@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from bisect_torch import analysis
+from bisect_torch.analysis.columns import judged
 from bisect_torch.model import Observation, Outcome
+from bisect_torch.results.held import Held
 from bisect_torch.results.metadata import Metadata
-from bisect_torch.results.recorded import Identity, identity
+from bisect_torch.results.recorded import IDENTITY
+from bisect_torch.results.rows import Rows, joined
 from bisect_torch.results.schema import FIELDS
-from bisect_torch.results.values import values_of
+from bisect_torch.results.values import in_columns, values_of
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,7 @@ class Part:
     """What one file holds."""
 
     name: str
-    observations: tuple[Observation, ...]
+    observations: Sequence[Observation]
     metadata: Metadata
 
 
@@ -64,7 +71,7 @@ class Merged:
             machine or device, or the same cell another key.
     """
 
-    observations: tuple[Observation, ...]
+    observations: Rows
     metadata: Metadata
     repeated: int
     conflicts: tuple[Conflict, ...]
@@ -76,35 +83,60 @@ class Merged:
 def merge(parts: Sequence[Part]) -> Merged:
     """The union. Where two records of an observation differ, that of the file named first is kept; but one that was
     taken back since its environment was broken is never made good again."""
-    kept: dict[Identity, tuple[Observation, str]] = {}
-    conflicts: dict[Identity, Conflict] = {}
-    repeated = 0
-    for part in parts:
-        for observation in part.observations:
-            known = kept.get(identity(observation))
-            if known is None:
-                kept[identity(observation)] = (observation, part.name)
-                continue
-            repeated += 1
-            if fields := _differing(known[0], observation):
-                better, worse = known, (observation, part.name)
-                if _taken_back(observation) and not _taken_back(known[0]):
-                    better, worse = worse, better
-                kept[identity(observation)] = better
-                conflicts[identity(observation)] = Conflict(better[0], better[1], worse[1], fields)
+    rows = joined([_rows(part.observations) for part in parts])
+    file_of = _Files(parts)
+    same = rows.codes(IDENTITY)
+    kept = array("q", same.first)
+    again = array("q", (place for place, first in enumerate(rows.gathered(same.first, same.of)) if place != first))
+    conflicts: dict[int, Conflict] = {}
+    for place in _in_question(rows, same.of, again, rows.gathered(same.first, rows.gathered(same.of, again))):
+        known, other = rows[kept[same.of[place]]], rows[place]
+        if fields := _differing(known, other):
+            better, worse = kept[same.of[place]], place
+            if _taken_back(other) and not _taken_back(known):
+                better, worse = worse, better
+            kept[same.of[place]] = better
+            conflicts[same.of[place]] = Conflict(rows[better], file_of(better), file_of(worse), fields)
     metadata = Metadata()
     for part in reversed(parts):  # of what cannot be told apart, that of the file named first counts
         metadata = metadata.with_more(part.metadata)
-    observations = tuple(observation for observation, _ in kept.values())
+    observations = rows.take(kept) if again else rows
     return Merged(
         observations=observations,
         metadata=metadata,
-        repeated=repeated,
+        repeated=len(again),
         conflicts=tuple(conflicts.values()),
-        disagreements=_disagreements(parts),
+        disagreements=_disagreements(rows, file_of),
         other_texts=_other_texts(part.metadata for part in parts),
         beside=len(observations) - len(analysis.counted(observations)),
     )
+
+
+def _rows(observations: Sequence[Observation]) -> Rows:
+    return observations if isinstance(observations, Rows) else Rows(Held([in_columns(observations)]))
+
+
+class _Files:
+    """Names of the files that the records of all parts are from."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._names = [part.name for part in parts]
+        self._starts = list(accumulate((len(part.observations) for part in parts[:-1]), initial=0))
+
+    def __call__(self, place: int) -> str:
+        return self._names[bisect_right(self._starts, place) - 1]
+
+
+def _in_question(rows: Rows, number: Sequence[int], again: Sequence[int], first: Sequence[int]) -> Sequence[int]:
+    """Of the records whose observation stood before, those of an observation that is not the same everywhere.
+
+    Args:
+        number: Of the observation that each row records.
+        again: The records that are not the first of their observation.
+        first: For each of these the first one.
+    """
+    differing = {number[again[place]] for place in rows.differing(first, again)}
+    return [place for place in again if number[place] in differing] if differing else ()
 
 
 def _taken_back(observation: Observation) -> bool:
@@ -126,22 +158,27 @@ def _same(one: object, other: object) -> bool:
     return one == other or (one != one and other != other)
 
 
-def _disagreements(parts: Sequence[Part]) -> tuple[Disagreement, ...]:
-    answers: dict[str, dict[str, set[str]]] = {}
-    cells: dict[str, Observation] = {}
-    for part in parts:
-        for observation in part.observations:
-            judgement = analysis.judge(observation)
-            if judgement.verdict.judged:
-                cells.setdefault(observation.key, observation)
-                by_file = answers.setdefault(observation.key, {})
-                by_file.setdefault(part.name, set()).add(judgement.signature)
+def _disagreements(rows: Rows, file_of: _Files) -> tuple[Disagreement, ...]:
+    of, judgements = judged(rows, None)
+    signatures = list({each.signature: None for each in judgements if each.verdict.judged})
+    unjudged = len(signatures)
+    meant = [signatures.index(each.signature) if each.verdict.judged else unjudged for each in judgements]
+    said, keys = rows.gathered(array("q", meant), of), rows.codes(("key",))
+    different = set(rows.paired(keys.of, said, unjudged + 1))
+    times = Counter(each // (unjudged + 1) for each in different if each % (unjudged + 1) != unjudged)
+    several = {key for key, number in times.items() if number > 1}
+    answers: dict[int, dict[str, set[str]]] = {}
+    cells: dict[int, int] = {}
+    for place in [place for place, key in enumerate(keys.of) if key in several] if several else ():
+        if said[place] != unjudged:
+            cells.setdefault(keys.of[place], place)
+            answers.setdefault(keys.of[place], {}).setdefault(file_of(place), set()).add(signatures[said[place]])
     found = []
     for key, by_file in answers.items():
         every = set().union(*by_file.values())
-        if all(signatures != every for signatures in by_file.values()):
-            told = {name: tuple(sorted(signatures)) for name, signatures in by_file.items()}
-            found.append(Disagreement(cells[key], told))
+        if all(found_there != every for found_there in by_file.values()):
+            told = {name: tuple(sorted(found_there)) for name, found_there in by_file.items()}
+            found.append(Disagreement(rows[cells[key]], told))
     return tuple(found)
 
 

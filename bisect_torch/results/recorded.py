@@ -8,6 +8,7 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from bisect_torch.results import compute as pc
 from bisect_torch.results.held import Held, Source, Stored
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import REQUIRED, held_type
-from bisect_torch.results.values import KEY, Values, columns_of, observation_of, values_of
+from bisect_torch.results.values import KEY, WIDTH, Values, columns_of, observation_of, values_of
 
 _NONE = pa.table({name: pa.array([], held_type(name)) for name in REQUIRED})
 
@@ -35,6 +36,21 @@ _BLOCK = 512
 _BLOCKS_KEPT = 64
 
 
+def join_small(sources: list[Source], begin: int) -> int:
+    """Make one table of the small ones that a list ends with, once they are many.
+
+    Args:
+        begin: Where they begin.
+
+    Returns:
+        Where they begin now.
+    """
+    if len(sources) - begin < _TABLES:
+        return begin
+    sources[begin:] = [Held(sources[begin:]).table()]
+    return len(sources)
+
+
 def identity(observation: Observation) -> Identity:
     """What makes a record the same observation as another."""
     return observation.key, observation.repeat, observation.run_id
@@ -51,7 +67,7 @@ class Recorded:
         self._stored = stored
         self._sources: list[Source] = [] if stored is None else [stored]
         self._joined = len(self._sources)
-        self._pending: list[Values] = []
+        self._pending: list[Any] = []
         self._number = 0 if stored is None else stored.num_rows
         self._guard = threading.Lock()
         self._rows: Rows | None = None
@@ -64,15 +80,16 @@ class Recorded:
         """Safe from several threads."""
         self.add_values(values_of(observation))
 
-    def add_values(self, values: Values) -> None:
-        """As :meth:`add`, of an observation that is its values already."""
+    def add_values(self, *several: Values) -> None:
+        """As :meth:`add`, of observations that are values already."""
         with self._guard:
             self._rows = None
-            self._pending.append(values)
-            if self._places is not None:
-                self._places[values[KEY]].append(self._number)
-            self._number += 1
-            if len(self._pending) >= _PENDING:
+            for values in several:
+                self._pending += values
+                if self._places is not None:
+                    self._places[values[KEY]].append(self._number)
+                self._number += 1
+            if len(self._pending) >= _PENDING * WIDTH:
                 self._settle()
 
     @property
@@ -158,14 +175,15 @@ class Recorded:
         self._join()
 
     def _join(self) -> None:
-        if len(self._sources) - self._joined >= _TABLES:
-            self._sources[self._joined :] = [Held(self._sources[self._joined :]).table()]
-            self._joined = len(self._sources)
+        joined = join_small(self._sources, self._joined)
+        if joined != self._joined:
+            self._joined = joined
             self._starts, self._blocks = [], {}
 
     def _at(self, place: int) -> Observation:
-        if place >= self._number - len(self._pending):
-            return observation_of(self._pending[place - self._number])
+        pending = (place - self._number) * WIDTH + len(self._pending)
+        if pending >= 0:
+            return observation_of(self._pending[pending : pending + WIDTH])
         if len(self._starts) < len(self._sources):
             self._starts = list(itertools.accumulate((source.num_rows for source in self._sources[:-1]), initial=0))
             self._held = [Held([source]) for source in self._sources]

@@ -11,9 +11,8 @@
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -24,15 +23,16 @@ import pyarrow as pa
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Observation, Outcome
-from bisect_torch.redaction import Private
+from bisect_torch.redaction import JSON_FIELDS, TEXT_FIELDS, Private
 from bisect_torch.results import checks
-from bisect_torch.results.journal import Part, line, record_in
+from bisect_torch.results.held import Source
+from bisect_torch.results.journal import Part, encode, line, record_in
 from bisect_torch.results.metadata import Metadata
+from bisect_torch.results.recorded import join_small
 from bisect_torch.results.schema import DEFAULTS, FIELDS, REQUIRED, SCHEMA_VERSION, arrow_type
-from bisect_torch.results.values import Values, columns_of, values_of
+from bisect_torch.results.values import WIDTH, Values, columns_of, values_of
 
-_BEGIN = b'{"v":%d,"observation":' % SCHEMA_VERSION
-_BEGIN_LIST = _BEGIN + b"["
+_BEGIN_LIST = b'{"v":%d,"observation":[' % SCHEMA_VERSION
 _fractions = operator.itemgetter(
     *(place for place, name in enumerate(FIELDS) if pa.types.is_floating(arrow_type(name)))
 )
@@ -40,17 +40,15 @@ _fractions = operator.itemgetter(
 
 def observation_line(values: Values) -> bytes:
     """The line of an observation."""
-    return line(b"%b%b}" % (_BEGIN, _list(values)))
-
-
-def _list(values: Values) -> bytes:
+    record = {"v": SCHEMA_VERSION, "observation": values}
     try:
-        # orjson writes null for what is not finite, which would be lost.
-        if all(map(isfinite, filter(None, _fractions(values)))):
-            return orjson.dumps(values)
+        # orjson writes null for what is not finite, which would be lost. A sum beyond all numbers is no loss: it only
+        # takes the longer way.
+        if isfinite(sum(filter(None, _fractions(values)))):
+            return line(orjson.dumps(record))
     except TypeError:  # a lone surrogate, a whole number beyond 64 bits
         pass
-    return json.dumps(values, separators=(",", ":")).encode()
+    return encode(record)
 
 
 @dataclass
@@ -65,13 +63,13 @@ class Recovered:
         torn: The last line has no end.
     """
 
-    tables: list[pa.Table] = field(default_factory=list)
+    tables: list[Source] = field(default_factory=list)
     metadata: Metadata = field(default_factory=Metadata)
     strange: list[Mapping[str, object]] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
     torn: bool = False
 
-    def given_away(self) -> Iterator[pa.Table]:
+    def given_away(self) -> Iterator[Source]:
         """The tables, each of which is then held no longer here."""
         self.tables.reverse()
         while self.tables:
@@ -88,16 +86,17 @@ def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
         UsageError: It was written by a newer version of the tool.
     """
     found = Recovered()
+    small = 0
     runs: list[Mapping[str, object]] = []
     texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
     for part in parts:
         found.damaged += part.damaged
         found.torn = found.torn or part.torn
-        rows: list[Values] = []
+        rows: list[Any] = []
         for text in part.texts:
             values = _quickly(text)
             if values is not None:
-                rows.append(values)
+                rows += values
                 continue
             record = record_in(text)
             if record is None:
@@ -108,14 +107,16 @@ def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
                 _take(record, rows, runs, texts)
             except (KeyError, ValueError, TypeError, AttributeError):
                 found.strange.append(record)
-        if rows:
-            found.tables += _columns(rows, found.strange, private)
+        table = _columns(rows, found.strange)
+        if table.num_rows:
+            found.tables.append(redacted(table, private))
+            small = join_small(found.tables, small)
     metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
     found.metadata = Metadata().with_more(metadata)
     return found
 
 
-def _quickly(text: bytes) -> Values | None:
+def _quickly(text: bytes) -> list[Any] | None:
     """The values of an observation of this version; None where it takes a closer look."""
     if not text.startswith(_BEGIN_LIST):
         return None
@@ -123,13 +124,13 @@ def _quickly(text: bytes) -> Values | None:
         record = orjson.loads(text)
     except ValueError:  # a number that is not finite
         return None
-    values = tuple(record["observation"])
-    return values if len(values) == len(FIELDS) and len(record) == 2 else None
+    values: list[Any] = record["observation"]
+    return values if len(values) == WIDTH and len(record) == 2 else None
 
 
 def _take(
     record: Mapping[str, Any],
-    rows: list[Values],
+    rows: list[Any],
     runs: list[Mapping[str, object]],
     texts: Mapping[str, dict[str, str]],
 ) -> None:
@@ -140,9 +141,7 @@ def _take(
     (kind,) = record.keys() - {"v"}
     value = record[kind]
     if kind == "observation":
-        rows.append(
-            values_of(known_fields(dict(zip(FIELDS, value, strict=True)) if isinstance(value, list) else value))
-        )
+        rows += values_of(known_fields(dict(zip(FIELDS, value, strict=True)) if isinstance(value, list) else value))
     elif kind == "run":
         runs.append(checks.run(value))
     else:
@@ -150,19 +149,35 @@ def _take(
         texts[kind][digest] = text
 
 
-def _columns(rows: Sequence[Values], strange: list[Mapping[str, object]], private: Private) -> Iterator[pa.Table]:
-    """Rows as columns. Those that hold what they cannot are put beside."""
-    sound = list(rows)
-    if not all(map(checks.all_hold, FIELDS, zip(*rows, strict=True))):
-        sound = []
-        for values in rows:
-            try:
-                known_fields(dict(zip(FIELDS, values, strict=True)))
-                sound.append(values)
-            except ValueError:
-                strange.append({"v": SCHEMA_VERSION, "observation": list(values)})
-    if sound:
-        yield columns_of(private.rows(FIELDS, sound))
+def _columns(rows: list[Any], strange: list[Mapping[str, object]]) -> pa.Table:
+    """Values of one observation after another as columns. Those that hold what they cannot are put beside."""
+    try:
+        if all(checks.all_hold(name, rows[place::WIDTH]) for place, name in enumerate(FIELDS)):
+            return columns_of(rows)
+    except (TypeError, pa.ArrowException, OverflowError):
+        pass  # one of them is none that its column can hold: which one, is found out now
+    sound: list[Any] = []
+    for start in range(0, len(rows), WIDTH):
+        values = rows[start : start + WIDTH]
+        try:
+            known_fields(dict(zip(FIELDS, values, strict=True)))
+            sound += values
+        except ValueError:
+            strange.append({"v": SCHEMA_VERSION, "observation": values})
+    return columns_of(sound)
+
+
+def redacted(table: pa.Table, private: Private) -> pa.Table:
+    """Columns of observations without anything private: each text is looked at once."""
+    for place, name in enumerate(table.column_names):
+        if name in TEXT_FIELDS or name in JSON_FIELDS:
+            (column,) = table.column(place).chunks
+            texts = column.dictionary.to_pylist()
+            after = private.texts(name, texts)
+            if after != texts:  # two that were different may have become one
+                column = pa.DictionaryArray.from_arrays(column.indices, pa.array(after, pa.string()))
+                table = table.set_column(place, name, column.dictionary_decode().dictionary_encode())
+    return table
 
 
 def known_fields(values: Mapping[str, object]) -> Observation:

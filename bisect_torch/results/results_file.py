@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,11 +16,14 @@ from bisect_torch.results.journal import Journal, encode
 from bisect_torch.results.metadata import Metadata
 from bisect_torch.results.parquet import read_table, write_whole
 from bisect_torch.results.recorded import Recorded
-from bisect_torch.results.records import Recovered, observation_line, recovered
+from bisect_torch.results.records import Recovered, observation_line, recovered, redacted
 from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
-from bisect_torch.results.values import in_columns, json_texts_in, texts_in, values_of
+from bisect_torch.results.values import Values, json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
+
+_AT_ONCE = 1024
+"""Observations that are written together: some megabyte."""
 
 
 class ResultsFile:
@@ -69,9 +73,9 @@ class ResultsFile:
         _check_place(path, journal.path, must_exist)
         private = this_machine() if private is None else private
         content = recovered(path, journal.parts(), private)
-        stored, metadata, redacted = _read(path, private) if path.exists() else (None, Metadata(), True)
+        stored, metadata, whole = _read(path, private) if path.exists() else (None, Metadata(), True)
         results = cls(path, stored, metadata, journal, private)
-        results._whole = redacted
+        results._whole = whole
         results._take_in(content)
         return results
 
@@ -168,21 +172,49 @@ class ResultsFile:
             InfrastructureError: The disk is full or fails. The observation counts in this run all the same, and
                 :meth:`finish` tries to write it once more.
         """
-        values = values_of(observation)
-        if not self.private.are_clean(texts_in(values), json_texts_in(values)):
-            observation = self.private.observation(observation)
-            values = values_of(observation)
+        kept, values = self._redacted(observation)
         self._recorded.add_values(values)
         self._journal.write(observation_line(values))
-        return observation
+        return kept
 
-    def take_over(self, observations: Iterable[Observation], metadata: Metadata) -> None:
+    def extend(self, observations: Iterable[Observation]) -> list[Observation]:
+        """Keep observations that are there at the same time, as :meth:`append` each: with one write for all of them.
+
+        In the journal each has a line of its own, as if it had come alone. A kill meanwhile may leave some of them.
+
+        Raises:
+            InfrastructureError: As :meth:`append`; all of them count. Of those that are written together, none is.
+        """
+        kept: list[Observation] = []
+        problem: InfrastructureError | None = None
+        waiting = map(self._redacted, observations)
+        while some := list(itertools.islice(waiting, _AT_ONCE)):
+            observed, values = zip(*some, strict=True)
+            kept += observed
+            self._recorded.add_values(*values)
+            try:
+                if problem is None:
+                    self._journal.write(b"".join(map(observation_line, values)))
+            except InfrastructureError as error:  # those behind it count all the same
+                problem = error
+        if problem is not None:
+            raise problem
+        return kept
+
+    def _redacted(self, observation: Observation) -> tuple[Observation, Values]:
+        """An observation as it may be kept, and its values."""
+        values = values_of(observation)
+        if self.private.are_clean(texts_in(values), json_texts_in(values)):
+            return observation, values
+        observation = self.private.observation(observation)
+        return observation, values_of(observation)
+
+    def take_over(self, observations: Rows, metadata: Metadata) -> None:
         """Hold what other files have; it is on the disk once :meth:`finish` has written the file, and not before.
 
         Where this file has another record of the same observation, the one that is taken over stands for it.
         """
-        for observation in observations:
-            self._recorded.add(observation)
+        self._recorded.extend(observations.tables())
         self._metadata = self._metadata.with_more(metadata)
 
     def finish(self, manifest: Mapping[str, object] | None = None) -> None:
@@ -240,11 +272,10 @@ class ResultsFile:
 
 def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
     """Columns and metadata of a file, and whether its writer had redacted it; else that is done here."""
-    stored, metadata, redacted = read_table(path)
-    if redacted:
+    stored, metadata, was_redacted = read_table(path)
+    if was_redacted:
         return stored, metadata, True
-    found = in_columns(map(private.observation, Rows(Held([stored]))))
-    return found, metadata.redacted(private), False
+    return redacted(Held([stored]).table(), private), metadata.redacted(private), False
 
 
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:

@@ -16,6 +16,7 @@ from bisect_torch.results.held import Held
 from bisect_torch.results.schema import DEFAULTS
 
 _BLOCK = 4096
+_ROWS_IN_A_TABLE = 2**17
 _FEW = 8
 """Rows up to which one value after another is quicker than making a table of them."""
 _MOST = 2**62
@@ -178,10 +179,41 @@ class Rows(Columns):
     def paired(self, one: Sequence[int], other: Sequence[int], size: int) -> Sequence[int]:
         return _numbers_in(pc.add(pc.multiply(as_array(one), size), as_array(other)))
 
+    def differing(self, ones: Sequence[int], others: Sequence[int]) -> Sequence[int]:
+        """Which pairs of rows, of these and those places, may not be the same in every field; the others are."""
+        found = pa.repeat(pa.scalar(False), len(ones))
+        for name in self.held.names:
+            numbers, _ = _numbered(self.column(name), DEFAULTS.get(name))
+            found = pc.or_(found, pc.not_equal(numbers.take(as_array(ones)), numbers.take(as_array(others))))
+        return _numbers_in(pc.indices_nonzero(found).cast(pa.int64()))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All rows, in tables of some ten thousand."""
+        for start in range(0, len(self), _ROWS_IN_A_TABLE):
+            some = self[start : start + _ROWS_IN_A_TABLE]
+            yield pa.table({name: some.column(name) for name in self.held.names})
+
     def column(self, name: str) -> pa.Array:
         """One column as it is held."""
         column = self.held.column(name)
         return column if self._places is None else column.take(as_array(self._places))
+
+
+class _Part:
+    """Rows as a source of columns."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.num_rows = len(rows)
+        self.column_names = list(rows.held.names)
+
+    def column(self, name: str, /) -> pa.ChunkedArray:
+        return pa.chunked_array([self._rows.column(name)])
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """The rows of all of them, one after another."""
+    return Rows(Held([_Part(rows) for rows in several]))
 
 
 def observations_of(table: pa.Table) -> list[Observation]:

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 _BLOCK = 10_000
 _TOTAL = ("append", "compact", "load", "judge again", "transitions", "summary", "markdown")
-"""What counts as the whole way of a cell: a journal that a killed run left is read besides, and other formats."""
+"""What counts as the whole way of a cell: batches, a journal that a killed run left and other formats come besides."""
+
+_TOGETHER = 100
 
 _MEANING = {
     "append": "each cell by itself into the journal, as it ends",
+    "append, as a batch": "the same into another journal, 100 cells at a time, as where they are there together",
     "compact": "the journal into Parquet, at the end of the run",
     "recover": "the journal of a killed run read and made into Parquet",
     "load": "the results file opened",
@@ -169,6 +172,9 @@ def _measure(cells: int, folder: Path, *, formats: bool) -> dict[str, Any]:
     while block := list(itertools.islice(made, _BLOCK)):
         rows += len(block)
         clock("append", functools.partial(_append, results, block))
+        with ResultsFile.open(folder / "together.parquet") as together:
+            clock("append, as a batch", functools.partial(_extend, together, block))
+        (folder / "together.parquet.journal").unlink()
     journal = path.with_name(path.name + ".journal")
     size = journal.stat().st_size
     killed = folder / "killed.parquet"
@@ -197,6 +203,11 @@ def _measure(cells: int, folder: Path, *, formats: bool) -> dict[str, Any]:
 def _append(results: ResultsFile, block: list[Observation]) -> None:
     for each in block:
         results.append(each)
+
+
+def _extend(results: ResultsFile, block: list[Observation]) -> None:
+    for start in range(0, len(block), _TOGETHER):
+        results.extend(block[start : start + _TOGETHER])
 
 
 def _other_formats(clock: _Clock, findings: Findings, results: ResultsFile, path: Path, other: Path) -> None:

@@ -17,8 +17,6 @@ from bisect_torch.model import Build, BuildKind, Judgement, Point, Series, Verdi
 from bisect_torch.redaction import HIDDEN, Private, private_of, shapes, this_machine
 from bisect_torch.redaction import private as private_module
 from bisect_torch.redaction.private import _ANY_HOME
-from bisect_torch.results.schema import FIELDS
-from bisect_torch.results.values import values_of
 from tests.results.made import full, observation
 
 SECRET = "correct horse/battery+staple"
@@ -294,9 +292,8 @@ def test_texts_that_were_seen_are_forgotten_before_they_fill_the_memory(monkeypa
     assert private.observation(observation(0, message="by caroline")).message == "by <user>"
 
 
-def test_many_observations_as_rows_are_redacted_like_each_of_them() -> None:
-    made = [full(1), observation(2, message="by alice", instance="f[x=alice]"), observation(3, reason="by alice")]
-    found = ALICE.rows(FIELDS, [values_of(each) for each in made])
-    assert found == [values_of(ALICE.observation(each)) for each in made]
-    clean = [values_of(full(1))]
-    assert ALICE.rows(FIELDS, clean) is clean
+@pytest.mark.parametrize("name", ["message", "instance", "parameters"])
+def test_texts_of_many_observations_are_redacted_like_each_of_them(name: str) -> None:
+    texts = ["by alice", "f[x=alice]", '{"x": "alice"}', "{}", "nothing"]
+    alone = [getattr(ALICE.observation(observation(**{name: text})), name) for text in texts]
+    assert ALICE.texts(name, texts) == alone != texts

@@ -12,6 +12,7 @@ import pytest
 from bisect_torch.model import Observation
 from bisect_torch.results.merging import Part, merge
 from bisect_torch.results.metadata import Metadata
+from bisect_torch.results.recorded import identity
 from tests.analysis.made import observe
 from tests.results.made import full
 
@@ -95,6 +96,36 @@ def test_rows_of_two_machines_are_kept_and_those_that_no_matrix_shows_are_counte
     merged = merge([part("a", *here), part("b", *there)])
     assert len(merged.observations) == 3
     assert merged.beside == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_three_files_that_say_different_things_are_merged_as_one_record_after_another_would_be(seed):
+    """Against the rule itself, written for single records."""
+    draw = random.Random(seed)
+
+    def some() -> list[Observation]:
+        return [
+            dataclasses.replace(
+                full(number), outcome=draw.choice(["returned", "returned", "raised", "environment_broken"]),
+                elapsed_s=draw.choice([0.5, 0.5, float("nan")]), stdout_tail=draw.choice([None, "x", "x"]),
+            )
+            for number in draw.sample(range(8), 6)
+        ]  # fmt: skip
+
+    parts = [part(name, *some()) for name in "abc"]
+    kept: dict[tuple[str, int, str], tuple[Observation, str]] = {}
+    conflicts: dict[tuple[str, int, str], tuple[str, str]] = {}
+    for one in parts:
+        for each in one.observations:
+            known, of = kept.setdefault(identity(each), (each, one.name))
+            if repr(known) != repr(each):
+                taken_back = [o.outcome == "environment_broken" for o in (known, each)] == [False, True]
+                conflicts[identity(each)] = (one.name, of) if taken_back else (of, one.name)
+                kept[identity(each)] = (each, one.name) if taken_back else (known, of)
+    merged = merge(parts)
+    assert repr(list(merged.observations)) == repr([each for each, _ in kept.values()])
+    assert [(each.kept_of, each.other_of) for each in merged.conflicts] == list(conflicts.values())
+    assert merged.repeated == 18 - len(kept)
 
 
 # --- what the files carry beside their rows ---------------------------------------------------------------------

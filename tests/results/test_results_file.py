@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -321,9 +322,46 @@ def test_what_a_full_disk_kept_from_the_journal_is_written_at_the_end(
     monkeypatch.setattr(os, "write", fail)
     with pytest.raises(BisectTorchError):
         results.append(observation())
+    with pytest.raises(BisectTorchError):
+        results.extend([observation(1), observation(2)])
     monkeypatch.undo()
     results.finish()
-    assert ResultsFile.open(tmp_path / "r.parquet").observations() == [observation()]
+    assert ResultsFile.open(tmp_path / "r.parquet").observations() == [observation(number) for number in range(3)]
+
+
+def test_observations_that_come_together_are_one_write_of_the_same_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [full(number) for number in range(5)] + [observation(9, rel_error=float("nan"))]
+    alone, together = (ResultsFile.open(tmp_path / name) for name in ("alone.parquet", "together.parquet"))
+    for each in made:
+        alone.append(each)
+    writes: list[bytes] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: writes.append(data) or write(fd, data))
+    assert together.extend(iter(made))[:5] == made[:5]
+    assert writes == [(tmp_path / "alone.parquet.journal").read_bytes()]
+    assert (tmp_path / "together.parquet.journal").read_bytes() == writes[0]
+    assert together.lookup(made[3].key) == [made[3]]
+    assert together.extend([]) == []
+
+
+def test_very_many_that_come_together_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bisect_torch.results.results_file._AT_ONCE", 2)
+    results = ResultsFile.open(tmp_path / "r.parquet")
+    write, calls = os.write, itertools.count()
+
+    def full_at_the_second(fd: int, data: bytes) -> int:
+        if next(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", full_at_the_second)
+    with pytest.raises(InfrastructureError, match="No space left"):
+        results.extend(observation(number) for number in range(5))
+    assert ResultsFile.open(tmp_path / "r.parquet").observations() == [observation(0), observation(1)]
+    results.finish()
+    assert ResultsFile.open(tmp_path / "r.parquet").observations() == [observation(number) for number in range(5)]
 
 
 # --- kills

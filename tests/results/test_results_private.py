@@ -28,6 +28,7 @@ def filled(path: Path, private: Private) -> ResultsFile:
     results.add_lock("l", "x @ https://me:pw@host/x.whl\n")
     results.add_sources({digest(PLAIN): PLAIN, digest(TELLING): TELLING})
     results.append(observation(0, message="no /home/caroline/x", stdout_tail="tok-0123456789"))
+    results.extend([observation(1, message="by caroline"), observation(2, message="nothing")])
     return results
 
 
@@ -61,7 +62,8 @@ def test_what_was_written_without_it_is_redacted_when_it_is_opened(tmp_path: Pat
         kept = {key: value for key, value in table.schema.metadata.items() if key not in own}
         pq.write_table(table.replace_schema_metadata(kept), path)
     opened = ResultsFile.open(path, private=PRIVATE)
-    (row,) = opened.observations()
+    row, together, _ = opened.observations()
+    assert together.message == "by <user>"
     assert (row.message, row.stdout_tail) == ("no <home>/x", "<redacted>")
     assert "caroline" not in str((opened.runs, opened.locks, opened.sources))
     opened.finish()
