@@ -132,14 +132,11 @@ def _is_no_day(text: str | None) -> bool:
 def _refuse_unknown_case(discovered: Sequence[Discovered], only: str | None) -> None:
     if only is None or any(item.instances is None for item in discovered):
         return
-    instances = [instance for item in discovered for instance in item.instances or ()]
-    names = list(dict.fromkeys(name for each in instances for name in (each.case.name, each.name)))
-    if only not in names:
-        import difflib
+    from bisect_torch.cases import named_instances, no_such_case
 
-        near = difflib.get_close_matches(only, names, n=1, cutoff=0.5)
-        known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-        raise UsageError(f"there is no case {only!r}", hint=f"did you mean {near[0]}?" if near else known)
+    instances = [instance for item in discovered for instance in item.instances or ()]
+    if not named_instances(instances, only):
+        raise no_such_case(only, instances)
 
 
 def _choice(args: argparse.Namespace) -> Selection:
@@ -150,7 +147,12 @@ def _choice(args: argparse.Namespace) -> Selection:
 
     ends = [end for end in (args.good, args.bad) if end is not None]
     if not ends:
-        raise UsageError("the search needs an end: --good, --bad or both", hint="--good 2.6.0 --bad 2.9.0")
+        raise UsageError(
+            "the search needs an end: --good, --bad or both",
+            hint=f"--good {args.first or '2.6.0'} --bad {args.last or '2.9.0'} in place of --from and --to"
+            if args.first or args.last
+            else "--good 2.6.0 --bad 2.9.0",
+        )
     first, last = args.first, args.last
     nightly = _nightly(args)
     if len(ends) == 2 and (first or last):

@@ -29,6 +29,17 @@ def print_error(message: str, hint: str | None = None) -> None:
     lines = [f"error: {printable(hide(message))}"]
     if hint:
         lines.append(f"hint: {printable(hide(hint))}")
+    _write_to_stderr(lines)
+
+
+def print_note(text: str) -> None:
+    """Write ``note: …``: something to know that is no error. A closed stderr is none either."""
+    from bisect_torch.redaction import this_machine
+
+    _write_to_stderr([f"note: {printable(this_machine().hide_secrets(text))}"])
+
+
+def _write_to_stderr(lines: list[str]) -> None:
     try:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         text = "\n".join(lines) + "\n"

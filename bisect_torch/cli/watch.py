@@ -87,6 +87,7 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     import dataclasses
+    import shlex
 
     from bisect_torch import cases
     from bisect_torch.cli.run_request import build_request
@@ -96,7 +97,10 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     from bisect_torch.report.watching import open_watch_report
 
     if not args.file.is_file():
-        raise UsageError(f"{args.file}: no such file", hint="watch takes one case file or script")
+        path, _, case = str(args.file).partition("::")
+        named = f"only one of its cases: {shlex.join(['bisect-torch', 'watch', path, '-k', case])}" if case else ""
+        what = "is a folder" if args.file.is_dir() else "no such file"
+        raise UsageError(f"{args.file}: {what}", hint=named or "watch takes one case file or script")
 
     def read(path: Path) -> Discovered:
         return cases.discover([path], bad_if_output=args.bad_if_output)[0]

@@ -22,6 +22,49 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["run", "python", "rms.py", "--steps", "3"],
         "to run a command: bisect-torch run -- python rms.py --steps 3",
     ),
+    "a command with options of ours": (
+        ["run", "python", "rms.py", "--from", "2.6.0"],
+        "a command stands after --: bisect-torch run --from 2.6.0 -- python rms.py",
+    ),
+    "a script with a word of its own": (
+        ["run", "rms.py", "a b", "--from", "2.6.0", "c"],
+        "what is for the script itself: bisect-torch run --from 2.6.0 -- python rms.py 'a b' c",
+    ),
+    "a script with an option of its own": (
+        ["bisect", "rms.py", "--good", "2.6.0", "--steps", "3"],
+        "what is for the script itself: bisect-torch bisect --good 2.6.0 -- python rms.py --steps 3",
+    ),
+    "an option after -- that is for the tool": (
+        ["run", "rms.py", "--", "--dry-run"],
+        "leave -- out: bisect-torch run rms.py --dry-run; or, for the script itself: "
+        "bisect-torch run -- python rms.py --dry-run",
+    ),
+    "versions apart": (
+        ["run", "rms.py", "--versions", "2.6.0", "2.7.0"],
+        "builds are named by options, several with commas: --versions 2.6.0,2.7.0",
+    ),
+    "ends without names": (
+        ["bisect", "rms.py", "2.6.0", "2.7.0"],
+        "the ends have names: --good 2.6.0 --bad 2.7.0",
+    ),
+    "ends called a range": (
+        ["bisect", "rms.py", "--from", "2.6.0", "--to", "2.7.0"],
+        "--good 2.6.0 --bad 2.7.0 in place of --from and --to",
+    ),
+    "a case for watch": (
+        ["watch", "rms.py::a b"],
+        "only one of its cases: bisect-torch watch rms.py -k 'a b'",
+    ),
+    "a results file without its command": (
+        ["all results.parquet"],
+        "to see what is in it: bisect-torch judge 'all results.parquet'",
+    ),
+    "a folder without run": (["bin"], "to run what is in a folder: bisect-torch run bin"),
+    "a file with options and without run": (
+        ["rms.py::norm", "-k", "a b"],
+        "to run a file: bisect-torch run rms.py::norm -k 'a b'",
+    ),
+    "a file mistyped": (["run", "rns.py"], "did you mean rms.py?"),
     "a file without its ending": (["run", "rms"], "did you mean rms.py?"),
     "a file without run": (["rms.py"], "to run a file: bisect-torch run rms.py"),
     "a command's name mistyped": (["rechek"], "did you mean 'recheck'?"),
@@ -48,6 +91,27 @@ def test_what_was_meant(
     words, hint = MEANT[what]
     assert main(words) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("mark", "words", "note"),
+    [
+        ("--", ["python", "x.py", "--versions", "2.9.1", "--versions"], "--versions after -- goes to the command"),
+        ("--", ["python", "x.py", "--from=2.6.0", "--jobs"], "--from, --jobs after -- go to the command"),
+        ("--", ["python", "-m", "pytest", "-q", "-k", "x", "--steps", "from"], None),
+        ("--pytest", ["tests", "--dry-run", "-k", "x"], "--dry-run after --pytest goes to pytest"),
+    ],
+)
+def test_options_of_ours_that_go_to_another_program_are_said(
+    mark: str, words: list[str], note: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No refusal: the program may have such an option."""
+    seen = []
+    monkeypatch.setattr("bisect_torch.cli.run.command", lambda args: seen.append(args) or 0)
+    assert main(["run", mark, *words]) == 0
+    assert words in (seen[0].command_words, seen[0].pytest_words)
+    stands = f"; options of bisect-torch stand before {mark}"
+    assert capsys.readouterr().err == ("" if note is None else f"note: {note}{stands}\n")
 
 
 @pytest.mark.parametrize(
