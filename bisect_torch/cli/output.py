@@ -118,6 +118,34 @@ def write_whole(path: Path, content: bytes) -> None:
         made.unlink(missing_ok=True)
 
 
+def refuse_unwritable(option: str, path: Path) -> None:
+    """Before anything is done: a place where no file can be written. A pipe or a device is none of these.
+
+    Args:
+        option: That names it, for the message.
+
+    Raises:
+        UsageError: Nothing can be written there.
+    """
+    from bisect_torch import temporary
+    from bisect_torch.errors import UsageError
+
+    hint = f"name a file in a folder where you may write: {option} FILE"
+    try:
+        target = path.resolve()
+        if target.is_dir():
+            raise UsageError(f"{option} {path} is a folder", hint=hint)
+        if target.exists() and not target.is_file():
+            return
+        if not target.parent.is_dir():
+            raise UsageError(f"{option} {path}: the folder {target.parent} does not exist", hint=hint)
+        why = temporary.why_unwritable(target.parent)
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long
+        why = getattr(error, "strerror", None) or str(error)
+    if why:
+        raise UsageError(f"{option} {path}: nothing can be written there: {why}", hint=hint)
+
+
 def drop_stdout() -> None:
     """After a broken pipe: send what is still buffered nowhere, so that Python's own exit does not fail on it."""
     try:

@@ -87,6 +87,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.output import refuse_unwritable
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
@@ -102,6 +103,9 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         raise UsageError("--json and --comment - both want stdout", hint="name a file with --comment")
     if args.output.resolve() == args.results.resolve():
         raise UsageError("-o is RESULTS itself, which is not changed", hint="name another file with -o")
+    for option, path in (("-o", args.output), ("--comment", args.comment), ("--state", args.state)):
+        if path not in (None, "-"):
+            refuse_unwritable(option, Path(path))
     said = {} if args.state is None else read_said(args.state)
     earlier = read_earlier(ResultsFile.open(args.results, must_exist=True), args.files)
     plan = plan_recheck(earlier, everything=args.everything, changed=args.changed)

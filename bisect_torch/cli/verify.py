@@ -80,6 +80,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.verifying import groups_of, refused
     from bisect_torch.results import ResultsFile
 
+    if args.output is not None:
+        ResultsFile.open(args.output)  # a place where nothing can be kept is refused before any code is shown
     results = ResultsFile.open(args.results, must_exist=True)
     claims = _claimed(results, args)
     if not args.yes:

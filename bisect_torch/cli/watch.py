@@ -89,7 +89,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     import dataclasses
     import shlex
 
-    from bisect_torch import cases
+    from bisect_torch import cases, temporary
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.watching import Watch
@@ -107,8 +107,10 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
 
     # Its cases are read on every save, and nothing is kept: what a run would have beside that is not asked for.
     args.isolation, args.repeat, args.thorough, args.fresh, args.source = None, 1, False, False, None
-    args.output, args.max_memory = Path("results.parquet"), None
-    request = build_request(args, discovered=())
+    args.max_memory = None
+    with temporary.folder() as folder:  # nothing is kept: where it was started, nothing needs to be writable
+        args.output = folder / "results.parquet"
+        request = build_request(args, discovered=())
     budget = args.memory or int(host.available_memory() * MEMORY_SHARE)
     missing = len(request.plan.missing)
     if missing:

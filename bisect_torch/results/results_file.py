@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
 from bisect_torch.results.values import in_columns, json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
+from bisect_torch.temporary import why_unwritable
 
 
 class ResultsFile:
@@ -205,7 +207,7 @@ class ResultsFile:
         except OSError as error:
             raise InfrastructureError(
                 f"cannot write {self._journal.path}: {error.strerror}",
-                hint="what was run is in the journal; with room on the disk the same line goes on",
+                hint=f"what was run is in the journal; {_mended(error)} the same line goes on",
             ) from error
 
     def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
@@ -247,6 +249,10 @@ def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
     return found, metadata.redacted(private), False
 
 
+def _mended(error: OSError) -> str:
+    return "with room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "once that is mended"
+
+
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
     """
     Raises:
@@ -274,6 +280,6 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
         return
     for each in (path, journal):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
-            raise UsageError(f"{each} may not be read and written", hint=hint)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"nothing may be written in {path.parent}", hint=hint)
+            raise UsageError(f"{each} may not be read and written", hint=f"{hint}, or a copy of this one")
+    if why := why_unwritable(path.parent):
+        raise UsageError(f"nothing can be written in {path.parent}: {why}", hint=hint)

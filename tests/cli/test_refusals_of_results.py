@@ -66,7 +66,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "new: no such block": (["new", "two.md", "--block", "7"], "7", ""),
     "new: block that is no number": (["new", "two.md", "--block", "x"], "'x' is not a list of numbers", "--help"),
     "new: over a file": (["new", "two.md", "--block", "1", "-o", "text.parquet"], "not overwritten", "-o"),
-    "new: no such folder": (["new", "two.md", "--block", "1", "-o", "no/x.py"], "no/x.py cannot be written", ""),
+    "new: no such folder": (
+        ["new", "two.md", "--block", "1", "-o", "no/x.py"],
+        "-o no/x.py: the folder .*/no does not exist",
+        "-o FILE",
+    ),
 }
 
 
