@@ -60,11 +60,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Find the cause, print it, and return the exit code: see the program's help."""
-    from bisect_torch.interruption import Interruption
+    from bisect_torch.cli.output import until_interrupted
+    from bisect_torch.cli.run_findings import continue_with
 
-    interruption = Interruption()
-    with interruption.watched():
-        return _command(args, interruption)
+    return until_interrupted(
+        lambda interruption: _command(args, interruption),
+        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+    )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:

@@ -120,7 +120,7 @@ def command(args: argparse.Namespace) -> int:
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+        None if args.dry_run else lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 
@@ -224,7 +224,8 @@ def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:
         else:
             from bisect_torch.report.terminal import print_lines, width_for
 
-            print_lines([*search_lines(result, width_for(sys.stdout)), ()])
+            if not result.interrupted or result.judged or result.known:
+                print_lines([*search_lines(result, width_for(sys.stdout)), ()])
             print_findings(findings, as_json=False)
         sys.stdout.flush()
     except OSError:

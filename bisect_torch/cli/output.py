@@ -77,12 +77,18 @@ def print_unexpected(error: BaseException, *, debug: bool) -> int:
     return 3
 
 
-def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], str]) -> int:
-    """Do the work of a command that keeps what has finished; 130 when it was cut off before it could say so itself.
+def until_interrupted(
+    work: Callable[[Interruption], int],
+    hint: Callable[[], str] | None,
+    *,
+    kept: str = "what had finished is kept",
+) -> int:
+    """Do the work of a command that runs cells; 130 when it was cut off before it could say so itself.
 
     Args:
         work: Gives the exit code; it is told of an interruption.
-        hint: How to go on.
+        hint: How to go on; None for what runs nothing, and so keeps nothing.
+        kept: What becomes of cells, once they have begun to run.
     """
     from bisect_torch.interruption import Interruption
 
@@ -91,7 +97,8 @@ def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], st
         try:
             return work(interruption)
         except KeyboardInterrupt:
-            print_error("interrupted; what had finished is kept", hint=hint())
+            said = f"interrupted; {kept}" if interruption.began else "interrupted before anything was run"
+            print_error("interrupted" if hint is None else said, hint=None if hint is None else hint())
             return 130
 
 

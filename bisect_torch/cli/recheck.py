@@ -79,10 +79,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def command(args: argparse.Namespace) -> int:
     """Recheck, print what was found, and return the exit code: see the program's help."""
     from bisect_torch.cli.output import until_interrupted
+    from bisect_torch.cli.run_findings import continue_with
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: "the same command goes on from there",
+        lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 

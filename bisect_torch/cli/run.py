@@ -66,7 +66,7 @@ def command(args: argparse.Namespace) -> int:
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+        None if args.dry_run else lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 

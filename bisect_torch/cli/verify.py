@@ -69,9 +69,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def command(args: argparse.Namespace) -> int:
     """Show, ask, run, and say what was seen; the exit code is that of the program's help."""
     from bisect_torch.cli.output import until_interrupted
+    from bisect_torch.cli.run_findings import continue_with
 
     return until_interrupted(
-        lambda interruption: _command(args, interruption), lambda: "nothing of it is kept without -o; start it again"
+        lambda interruption: _command(args, interruption),
+        None if args.dry_run else lambda: f"start again with: {continue_with(sys.argv[1:])}",
+        kept="nothing is said of these claims",
     )
 
 

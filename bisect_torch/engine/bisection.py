@@ -218,7 +218,8 @@ class Bisection:
                 reading = self._readings(series).get(name)
                 if reading is not None and (not wanted or key_of(series) in wanted):
                     counts[reading.signature or reading.reason] += 1
-            self._tell(Judged(name, counts))
+            if counts or not self._stopped:
+                self._tell(Judged(name, counts))
 
     def _execute(
         self,
