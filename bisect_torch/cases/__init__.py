@@ -4,7 +4,7 @@ from bisect_torch.cases.discovery import Discovered, called, discover, from_expa
 from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
-from bisect_torch.cases.selecting import chooser, matching, named_instances, no_such_case
+from bisect_torch.cases.selecting import chooser, matching
 from bisect_torch.cases.sources import sources
 from bisect_torch.cases.suites import SUITES
 
@@ -20,8 +20,6 @@ __all__ = [
     "from_expansion",
     "hidden_neighbours",
     "matching",
-    "named_instances",
-    "no_such_case",
     "read_suite",
     "sources",
     "together",

@@ -125,15 +125,18 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_request import tell_late_options
     from bisect_torch.engine.bisection import Bisection
     from bisect_torch.report.bisection import BisectionReport
 
     profiling = Profiling(args.profile)
     with profiling.step("planning"):
         request = build_bisection(args)
+    tell_late_options(args)
     lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        print_plan(request.run, as_json=args.json, lines=lines)
         return 0
     if not args.quiet:
         sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -3,7 +3,8 @@
 A command's module has ``add_parser(subparsers) -> None``, which adds one parser under the command's own name, and
 ``command(args) -> int``. What follows ``--`` never reaches argparse, whose treatment of it differs between Pythons: it
 arrives as ``args.command_words`` (a list; None without ``--``), and so does what follows ``--pytest``, as
-``args.pytest_words``. ``args.own_words`` (what stands before) and ``args.debug`` are there for every command.
+``args.pytest_words``. ``args.own_words`` (what stands before), ``args.late_options`` (what of the rest looks like an
+option of the command) and ``args.debug`` are there for every command.
 """
 
 from __future__ import annotations
@@ -202,11 +203,14 @@ def _dispatch(words: Sequence[str]) -> int:
         raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
     if command_words is not None and not command_words:
         raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
+    if command_words is not None and command_words[0].startswith("-"):
+        from bisect_torch.cli.meant import no_command
+
+        raise no_command(chosen[0], own, command_words)
     if pytest_words is not None and not chosen[3]:
         raise UsageError(f"{chosen[0]} takes no --pytest", hint=f"`{PROGRAM} run --pytest tests` runs a suite")
-    if command_words is not None or pytest_words is not None:
-        _tell_late_options(parser, chosen[0], own, command_words, pytest_words)
     args.own_words = own
+    args.late_options = _late_options(parser, chosen[0], command_words or pytest_words or [])
     args.command_words = command_words
     args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
@@ -323,28 +327,13 @@ def _named(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParse
     return next((choices[name] for choices in commands if name in choices), None)
 
 
-def _tell_late_options(
-    parser: argparse.ArgumentParser,
-    command: str,
-    own: Sequence[str],
-    command_words: Sequence[str] | None,
-    pytest_words: Sequence[str] | None,
-) -> None:
-    """Say which words look like options of the command, and go to another program all the same.
-
-    Raises:
-        UsageError: An option stands where the program must.
-    """
+def _late_options(parser: argparse.ArgumentParser, command: str, words: Sequence[str]) -> list[str]:
+    """Words for another program that look like options of the command."""
+    if not words:
+        return []
     from bisect_torch.cli import meant
 
-    if command_words and command_words[0].startswith("-"):
-        raise meant.no_command(command, own, command_words)
-    mark, owner = ("--pytest", "pytest") if command_words is None else ("--", "the command")
-    known = meant.options_of(_named(parser, command) or parser)
-    late = meant.late_options(known, command_words or pytest_words or ())
-    if late:
-        goes = "goes" if len(late) == 1 else "go"
-        output.print_note(f"{', '.join(late)} after {mark} {goes} to {owner}; options of {PROGRAM} stand before {mark}")
+    return meant.late_options(meant.options_of(_named(parser, command) or parser), words)
 
 
 def _unknown_words(

@@ -94,7 +94,7 @@ def unknown_words(
     elif for_script is not None:
         hint = f"what is for the script itself: {for_script}"
     elif owned_by := owners(name):
-        hint = f"it belongs to {PROGRAM} {owned_by[0]}"
+        hint = f"it belongs to {PROGRAM} {', '.join(owned_by[:3])}{', …' if len(owned_by) > 3 else ''}"
     else:
         hint = f"`{_help(command)}` lists them"
     return UsageError(f"unknown option {name!r}", hint=hint)

@@ -140,6 +140,17 @@ def build_request(
     )
 
 
+def tell_late_options(args: argparse.Namespace) -> None:
+    """Say which words look like options of the command, and go to another program all the same: it may have them."""
+    from bisect_torch.cli.output import print_note
+
+    late = args.late_options
+    if late:
+        mark, owner = ("--pytest", "pytest") if args.command_words is None else ("--", "the command")
+        goes = "goes" if len(late) == 1 else "go"
+        print_note(f"{', '.join(late)} after {mark} {goes} to {owner}; options of bisect-torch stand before {mark}")
+
+
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     """The case files, scripts, suites or command that the line names."""
     from bisect_torch import cases

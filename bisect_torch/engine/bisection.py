@@ -107,7 +107,7 @@ class Bisection:
 
     def _begin(self) -> None:
         if self._request.run.fresh:
-            self._afresh = Probing(self._request.run, self._watch, self._interruption, wanted=self._request.wanted)
+            self._afresh = Probing(self._request.run, self._watch, self._interruption)
             self._afresh.begin_afresh()
             self._run = dataclasses.replace(self._run, fresh=False)  # what this search sees counts from now on
         self._memory = self._recall()
@@ -133,7 +133,7 @@ class Bisection:
                 self._weigh(key_of(series))
 
     def _recall(self) -> Memory:
-        return remembered(self._run, self._interruption, self._request.wanted)
+        return remembered(self._run, self._interruption)
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -207,10 +207,9 @@ class Bisection:
         ends = [end for end in (probe.older, probe.newer) if end is not None]
         self._execute(probe.builds, wanted or None, keep=ends)
         if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
-            what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
+            files = ", ".join(each.file.path.name for each in self._run.discovered)
             raise UsageError(
-                f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}",
-                hint="`bisect-torch run FILE --dry-run` says which instances there are",
+                f"there is no instance of {files}", hint="a case with no choice of parameters is none: see its lists"
             )
         for name in probe.builds:
             counts: Counter[str] = Counter()
@@ -241,7 +240,7 @@ class Bisection:
         names = None if rows is None else {name for _, name, _ in rows}
 
         def wanted(instance: Instance) -> bool:
-            return self._request.wanted(instance) and (names is None or instance.name in names)
+            return names is None or instance.name in names
 
         request = narrowed(self._with_room(builds, keep), builds, repeats=repeats)
         if rows is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 from pathlib import Path
 
 import pytest
 
 from bisect_torch.cli.main import COMMANDS, main, parse
+from bisect_torch.cli.run_request import tell_late_options
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,10 +108,14 @@ def test_options_of_ours_that_go_to_another_program_are_said(
     mark: str, words: list[str], note: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No refusal: the program may have such an option."""
-    seen = []
-    monkeypatch.setattr("bisect_torch.cli.run.command", lambda args: seen.append(args) or 0)
+
+    def command(args: argparse.Namespace) -> int:
+        assert words in (args.command_words, args.pytest_words)
+        tell_late_options(args)
+        return 0
+
+    monkeypatch.setattr("bisect_torch.cli.run.command", command)
     assert main(["run", mark, *words]) == 0
-    assert words in (seen[0].command_words, seen[0].pytest_words)
     stands = f"; options of bisect-torch stand before {mark}"
     assert capsys.readouterr().err == ("" if note is None else f"note: {note}{stands}\n")
 
