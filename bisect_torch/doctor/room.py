@@ -59,7 +59,7 @@ def room(asked: Asked, free: int) -> Check:
     budget = DiskBudget(
         max(0, free - RESERVE_BYTES), {name: wheel_bytes(each) for name, each in wheels.items()}, "they do not fit"
     )
-    fix = f"bisect-torch envs prune --unused 30, or {STORE_VARIABLE}=/a/folder/on/a/larger/disk"
+    fix = f"`bisect-torch envs prune --unused 30{asked.store.option}`, or {STORE_VARIABLE}=/a/folder/on/a/larger/disk"
     if len(budget.too_large(names)) == len(names):
         least = min(budget.bytes_of([name]) for name in names)
         return Check("disk", Status.FAULT, shown, f"not even one fits: the smallest takes {gb(least)}", fix)

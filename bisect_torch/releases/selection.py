@@ -246,7 +246,7 @@ def _find(name: str, known: list[Build]) -> Build:
             return build
     near = _neighbours(wanted, [build for build in known if not build.yanked and not _is_pre(build)] or known)
     shown = f"the nearest that exist: {near}" if near else "none is known"
-    raise UsageError(f"torch {name} does not exist here; {shown}", hint="bisect-torch releases lists all")
+    raise UsageError(f"torch {name} does not exist here; {shown}", hint="`bisect-torch releases` lists all")
 
 
 def _hint_no_version(name: str) -> str:

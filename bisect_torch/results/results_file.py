@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -249,6 +250,11 @@ def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
     return found, metadata.redacted(private), False
 
 
+def how_to_make(path: Path) -> str:
+    """The hint where a file holds no results yet."""
+    return f"`bisect-torch run -o {shlex.quote(str(path))}` makes them"
+
+
 def _mended(error: OSError) -> str:
     return "with room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "once that is mended"
 
@@ -276,7 +282,7 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:
         if not path.exists() and not journal.exists():
-            raise UsageError(f"there are no results at {path}", hint="bisect-torch run makes them")
+            raise UsageError(f"there are no results at {path}", hint=how_to_make(path))
         return
     for each in (path, journal):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):

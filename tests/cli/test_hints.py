@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bisect_torch.cli.main import COMMANDS, main, parse
 from bisect_torch.cli.run_request import tell_late_options
+from bisect_torch.environments import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,3 +164,60 @@ def test_every_refusal_has_a_hint() -> None:
 def test_every_command_is_described_once() -> None:
     """The line in ``bisect-torch --help`` and the one of the command's own parser do not drift apart."""
     assert all(text and not text.endswith(".") and len(text) <= 66 for _, _, text, _ in COMMANDS)
+
+
+LINE = re.compile(r"(`?)bisect-torch (\w+)((?: [^`]*)?)(`?)")
+VERBS = {"makes", "takes", "looks", "lists", "shows", "says", "puts", "uses", "adds", "runs", "or"}
+NO_LINES = {
+    # Sentences about the tool, not lines to type.
+    "again", "there", "that", "reads", "knows", "is", "failed", "stand", "X",
+}  # fmt: skip
+
+
+def _taken_in(part: ast.expr) -> str:
+    """A part of an f-string; of a store's option, which may be nothing, nothing."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return "" if ".option" in ast.unparse(part) else "X"
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Every text of the tool that is no docstring and no page of ``--help``, with a word where it takes one in."""
+    for path in sorted((ROOT / "bisect_torch").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        nodes = list(ast.walk(tree))
+        left_out = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        left_out |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
+            if id(node) in left_out:
+                continue
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(map(_taken_in, node.values))
+            else:
+                continue
+            if "bisect-torch" in text and "examples:" not in text:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def test_every_line_in_a_text_can_be_typed_as_it_stands() -> None:
+    """In the middle of a sentence it stands between backticks; what follows it there is no part of it."""
+    seen = 0
+    for place, text in _texts():
+        for begin, command, rest, end in LINE.findall(text):
+            if not begin and command in NO_LINES:
+                continue
+            seen += 1
+            assert begin == end or (begin and not end and rest.endswith("X")), f"{place}: {text}"
+            if not begin:  # the rest of the text is the line
+                assert not VERBS & set(rest.split()), f"{place}: {text}"
+            if "X" not in command and rest.strip():  # else the command is only named
+                parse([command, *shlex.split(re.sub("--torch-backend X+", "--torch-backend cpu", rest))])
+    assert seen > 40
+
+
+def test_a_store_that_was_named_stands_in_the_lines_about_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BISECT_TORCH_STORE", str(tmp_path / "own"))
+    assert Store(tmp_path / "own").option == ""
+    assert Store(tmp_path / "an other").option == f" --store '{tmp_path}/an other'"

@@ -137,6 +137,8 @@ def test_a_damaged_stamp_and_a_changed_file(built: Tool) -> None:
         f"{second.name}: {module.relative_to(second)} is changed",
     ]
     assert [check["status"] for check in said] == ["ok", "warning", "warning"]
+    options = f"--python {built.python} --torch-backend pypi --store {built.folder / 'store'}"
+    assert said[1]["fix"] == f"bisect-torch envs build --versions {first.name.partition('-')[0]} {options}"
 
 
 def test_locks_of_living_runs(built: Tool) -> None:
