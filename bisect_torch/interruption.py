@@ -59,10 +59,16 @@ class _FirstOnly:
 
 class Interruption:
     """What these signals do while :meth:`watched`: they raise KeyboardInterrupt in the main thread, except where the
-    first is only noted."""
+    first is only noted.
+
+    Attributes:
+        count: Of the signals that came.
+        began: Whether cells have begun to run: an interruption before that has nothing to keep.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.began = False
         self._holding = False
 
     @property

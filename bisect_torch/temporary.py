@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _PREFIX = "bt-"
 """Begins the names of folders: short, since Unix sockets that lie in them may have 107 characters."""
+
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENOTSUP, errno.EINVAL)
 
 _SHORT = Path("/tmp")
 _LONGEST = 28
@@ -72,6 +76,26 @@ def folder() -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def why_unwritable(parent: Path) -> str:
+    """Why no file can be made in a folder, in the system's words; empty where one can, or where only room is missing.
+
+    Rights alone do not tell: root has all of them on ``/proc`` too. Nothing appears there where files can be nameless.
+    """
+    try:
+        if hasattr(os, "O_TMPFILE"):
+            with contextlib.suppress(OSError):
+                os.close(os.open(parent, os.O_TMPFILE | os.O_RDWR, 0o600))
+                return ""
+        made = parent / f".{_PREFIX}{owner()}.{threading.get_ident()}"
+        os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        made.unlink()
+    except OSError as error:
+        if error.errno == errno.ENOENT and parent.is_dir():
+            return "it takes no files"
+        return (error.strerror or str(error)).lower() if error.errno in _REFUSALS else ""
+    return ""
 
 
 def sweep(parent: Path | None = None) -> None:

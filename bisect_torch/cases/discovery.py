@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
 import json
 import os
 import re
-import shlex
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
 from bisect_torch.cases.reading import Reading, parse, read_cases
 from bisect_torch.cases.requirements import unusable
+from bisect_torch.cases.selecting import named_instances, no_such_case
 from bisect_torch.cases.suites import DEFAULT_SUITE, suite_files
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
@@ -35,6 +35,7 @@ class Discovered:
         instances: In order; None where the file must be expanded in a worker (see :func:`from_expansion`).
         bad_if_output: The run's, for cases that are known only later.
         timeout_s: The run's, for the same.
+        only: Names of cases or instances that were named after ``::``; all when empty.
     """
 
     file: CaseFile
@@ -42,6 +43,7 @@ class Discovered:
     instances: tuple[Instance, ...] | None
     bad_if_output: str | None = None
     timeout_s: float | None = None
+    only: frozenset[str] = frozenset()
 
 
 def discover(
@@ -57,7 +59,7 @@ def discover(
 
     Args:
         paths: Case files, scripts, and folders, which stand for the ``*.py`` in them that no other one there imports.
-            A path that occurs twice counts once.
+            A path that occurs twice counts once. ``FILE::NAME`` is one case or one instance of a file.
         suites: Names of groups of shipped files (:data:`~bisect_torch.cases.suites.SUITES`), which run beside the rest.
         command: Words after ``--``.
         pytest_words: Words after ``--pytest``; None without it. Seen from the working directory.
@@ -72,12 +74,11 @@ def discover(
     if timeout_s is not None and not timeout_s > 0:
         raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}", hint="--timeout 120")
     found: dict[Path, Discovered] = {}
-    _refuse_bare_command([Path(name) for name in paths])
-    named = [_read_path(Path(name)) for name in paths]
+    named = _read_named([str(name) for name in paths])
     if not named and not suites and not command and pytest_words is None:
         suites = (DEFAULT_SUITE,)
-    named += [_runnable(suite_files(name)) for name in suites]
-    for one in chain.from_iterable(named):
+    named += [each for name in suites for each in _runnable(suite_files(name))]
+    for one in named:
         found.setdefault(one.file.path, one)
     everything = [*found.values(), *([_read_command(command)] if command else [])]
     if pytest_words is not None:
@@ -102,17 +103,39 @@ def _check_expression(expression: str) -> None:
         ) from None
 
 
-def _refuse_bare_command(paths: Sequence[Path]) -> None:
-    """``python rms.py`` names no two files.
+def _read_named(names: Sequence[str]) -> list[Discovered]:
+    """What paths stand for, those with ``::`` narrowed: a file that is also named without it is whole."""
+    found: list[Discovered] = []
+    chosen: dict[Path, set[str]] = defaultdict(set)
+    whole: set[Path] = set()
+    for name in names:
+        path, mark, case = (name, "", "") if os.path.exists(name) else name.partition("::")
+        read = _read_path(Path(path))
+        if mark and not case:
+            raise UsageError(f"{name}: no case is named after ::", hint=f"{path} alone means all of its cases")
+        if mark and Path(path).is_dir():
+            raise UsageError(f"{path} is a folder, and :: names a case of a file", hint="FOLDER/FILE.py::CASE")
+        for one in read:
+            if mark:
+                chosen[one.file.path].add(case)
+            else:
+                whole.add(one.file.path)
+        found += read
+    return [_narrowed(one, frozenset() if one.file.path in whole else chosen[one.file.path]) for one in found]
 
-    Raises:
-        UsageError: The first is no file, but a program.
-    """
-    if not paths or paths[0].suffix or paths[0].parent != Path() or os.path.exists(paths[0]):
-        return
-    if shutil.which(str(paths[0])) and _nearest(paths[0]) is None:
-        words = shlex.join(map(str, paths))
-        raise UsageError(f"{paths[0]}: no such file", hint=f"a command stands after --: bisect-torch run -- {words}")
+
+def _narrowed(one: Discovered, only: Collection[str]) -> Discovered:
+    """The file with the cases or instances of these names alone; all where there are none."""
+    only = frozenset(only)
+    instances = None if one.instances is None else _only(one.instances, only)
+    return replace(one, instances=instances, only=only)
+
+
+def _only(instances: tuple[Instance, ...], only: frozenset[str]) -> tuple[Instance, ...]:
+    for name in sorted(only):
+        if not named_instances(instances, name):
+            raise no_such_case(name, instances)
+    return tuple(each for each in instances if not only or only & {each.case.name, each.name})
 
 
 def _read_path(path: Path) -> list[Discovered]:
@@ -132,7 +155,8 @@ def _nearest(path: Path) -> str | None:
         return f"did you mean {path.with_name(path.name + '.py')}?"
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either"
-    return None
+    near = difflib.get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")], n=1)
+    return f"did you mean {path.with_name(near[0])}?" if near else None
 
 
 def _read_folder(folder: Path) -> list[Discovered]:
@@ -277,7 +301,9 @@ def _with_run_options(one: Discovered, bad_if_output: str | None, timeout_s: flo
             )
             for instance in instances
         )
-    return Discovered(one.file, tuple(cases.values()), instances, bad_if_output, timeout_s)
+    return replace(
+        one, cases=tuple(cases.values()), instances=instances, bad_if_output=bad_if_output, timeout_s=timeout_s
+    )
 
 
 def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) -> tuple[Instance, ...]:
@@ -287,7 +313,7 @@ def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) ->
         rows: One per instance, as ``bisect_torch.worker.api.describe`` gives them.
 
     Raises:
-        UsageError: The file declares no case, or something that cannot be run.
+        UsageError: The file declares no case, something that cannot be run, or none of a name that was asked for.
     """
     rows = list(rows)
     file = discovered.file
@@ -317,7 +343,7 @@ def from_expansion(discovered: Discovered, rows: Iterable[Mapping[str, Any]]) ->
         )
     if not instances:
         raise UsageError(f"{file.path}:1: declares no case", hint="a case is a function under @case")
-    return tuple(instances)
+    return _only(tuple(instances), discovered.only)
 
 
 def _limits(declared: Mapping[str, Any], timeout_s: float | None) -> Limits:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Instance
 
-_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
+_TOKEN = re.compile(r"\s*([()]|[^\s()\[]*\[[^\[\]]*\][^\s()]*|[^\s()]+)")
+"""A word may be the whole name of an instance: between its brackets stand blanks and parentheses, too."""
 
 _Test = Callable[[str], bool]
 
@@ -23,6 +25,19 @@ def matching(instances: Iterable[Instance], expression: str) -> tuple[Instance, 
     """
     fits = chooser(expression)
     return tuple(one for one in instances if fits(one.case.file.path.name, one.name))
+
+
+def named_instances(instances: Iterable[Instance], name: str) -> tuple[Instance, ...]:
+    """The instances of a case with this name, or the one that has it with its parameters."""
+    return tuple(one for one in instances if name in (one.case.name, one.name))
+
+
+def no_such_case(name: str, instances: Iterable[Instance]) -> UsageError:
+    """The refusal of a name after ``::`` that no case of the file has, with those that it has."""
+    names = list(dict.fromkeys(known for each in instances for known in (each.case.name, each.name)))
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+    return UsageError(f"there is no case {name!r}", hint=f"did you mean {near[0]}?" if near else known)
 
 
 def chooser(expression: str) -> Callable[[str, str], bool]:

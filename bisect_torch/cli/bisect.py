@@ -120,20 +120,23 @@ def command(args: argparse.Namespace) -> int:
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+        None if args.dry_run else lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_request import tell_late_options
     from bisect_torch.engine.bisection import Bisection
     from bisect_torch.report.bisection import BisectionReport
 
     profiling = Profiling(args.profile)
     with profiling.step("planning"):
         request = build_bisection(args)
+    tell_late_options(args)
     lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        print_plan(request.run, as_json=args.json, lines=lines)
         return 0
     if not args.quiet:
         sys.stderr.write("".join(f"{line}\n" for line in lines))
@@ -223,7 +226,8 @@ def _print(result: BisectResult, findings: Findings, *, as_json: bool) -> None:
         else:
             from bisect_torch.report.terminal import print_lines, width_for
 
-            print_lines([*search_lines(result, width_for(sys.stdout)), ()])
+            if not result.interrupted or result.judged or result.known:
+                print_lines([*search_lines(result, width_for(sys.stdout)), ()])
             print_findings(findings, as_json=False)
         sys.stdout.flush()
     except OSError:

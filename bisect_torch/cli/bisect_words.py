@@ -13,7 +13,6 @@ from bisect_torch.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from bisect_torch.analysis.question import Question
-    from bisect_torch.cases import Discovered
     from bisect_torch.engine.bisect_request import BisectRequest, Scope
     from bisect_torch.model import Build
     from bisect_torch.releases.nightly_words import NightlyWord
@@ -29,9 +28,8 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     from bisect_torch.engine.bisect_request import BisectRequest
     from bisect_torch.releases.choosing import BETWEEN
 
-    only = _take_case(args)
+    _take_case(args)
     discovered = discover(args)
-    _refuse_unknown_case(discovered, only)
     notes: list[str] = []
     searched = True
 
@@ -55,7 +53,6 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     return BisectRequest(
         run=dataclasses.replace(run, plan=dataclasses.replace(run.plan, notes=(*run.plan.notes, *notes))),
         question=_question(args, run.builds),
-        only=only,
         confidence=args.confidence,
         flaky=args.flaky,
         flaky_budget_s=args.flaky_budget,
@@ -99,8 +96,8 @@ def _question(args: argparse.Namespace, builds: Sequence[Build]) -> Question:
     )
 
 
-def _take_case(args: argparse.Namespace) -> str | None:
-    """Make of CASE what ``run`` understands. Gives the name after ``::``."""
+def _take_case(args: argparse.Namespace) -> None:
+    """Make of CASE what ``run`` understands."""
     words = args.command_words or []
     suite = args.pytest_words is not None
     if args.case is None and not words and not suite and _is_no_day(args.nightly):
@@ -112,34 +109,14 @@ def _take_case(args: argparse.Namespace) -> str | None:
         )
     if args.case is None and not words and not suite:
         raise UsageError("what to search for is missing", hint="bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0")
-    path, found, name = (args.case or "").partition("::")
-    if found and not name:
-        raise UsageError(
-            f"{args.case}: no case is named after ::",
-            hint=f"{path} alone searches for all of its cases; {path}::NAME for one",
-        )
-    args.files = [Path(path)] if args.case is not None else []
+    args.files = [Path(args.case)] if args.case is not None else []
     args.suite, args.repeat = (), 1
-    return name or None
 
 
 def _is_no_day(text: str | None) -> bool:
     from bisect_torch.releases.nightly_words import named_word
 
     return text is not None and text != "latest" and named_word(text) is None
-
-
-def _refuse_unknown_case(discovered: Sequence[Discovered], only: str | None) -> None:
-    if only is None or any(item.instances is None for item in discovered):
-        return
-    instances = [instance for item in discovered for instance in item.instances or ()]
-    names = list(dict.fromkeys(name for each in instances for name in (each.case.name, each.name)))
-    if only not in names:
-        import difflib
-
-        near = difflib.get_close_matches(only, names, n=1, cutoff=0.5)
-        known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-        raise UsageError(f"there is no case {only!r}", hint=f"did you mean {near[0]}?" if near else known)
 
 
 def _choice(args: argparse.Namespace) -> Selection:
@@ -150,7 +127,12 @@ def _choice(args: argparse.Namespace) -> Selection:
 
     ends = [end for end in (args.good, args.bad) if end is not None]
     if not ends:
-        raise UsageError("the search needs an end: --good, --bad or both", hint="--good 2.6.0 --bad 2.9.0")
+        raise UsageError(
+            "the search needs an end: --good, --bad or both",
+            hint=f"--good {args.first or '2.6.0'} --bad {args.last or '2.9.0'} in place of --from and --to"
+            if args.first or args.last
+            else "--good 2.6.0 --bad 2.9.0",
+        )
     first, last = args.first, args.last
     nightly = _nightly(args)
     if len(ends) == 2 and (first or last):

@@ -84,13 +84,14 @@ def _compared(args: argparse.Namespace, first: ResultsFile, second: ResultsFile)
     from bisect_torch.analysis.comparing import FACTOR, Side, compare
     from bisect_torch.analysis.matching import devices_of
     from bisect_torch.errors import UsageError
+    from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments
 
     sides = []
     for place, (path, results) in enumerate(((args.first, first), (args.second, second))):
         observations = results.observations()
         if not observations:
-            raise UsageError(f"{path} holds no results yet", hint="bisect-torch run makes them")
+            raise UsageError(f"{path} holds no results yet", hint=how_to_make(path))
         there = devices_of(observations)
         for name in (pair[place] for pair in args.device):
             if name not in there:

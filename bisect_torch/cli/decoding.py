@@ -43,6 +43,8 @@ def command(args: argparse.Namespace) -> int:
     Raises:
         UsageError: The file holds no results of decoding cases.
     """
+    import shlex
+
     from bisect_torch.cli.judge import judged_again
     from bisect_torch.errors import UsageError
     from bisect_torch.report.decoding import decoding, decoding_lines
@@ -51,7 +53,8 @@ def command(args: argparse.Namespace) -> int:
     found = decoding(judged_again(ResultsFile.open(args.results, must_exist=True), None))
     if found is None:
         raise UsageError(
-            f"{args.results} holds no results of decoding cases", hint="bisect-torch run --suite decoding makes them"
+            f"{args.results} holds no results of decoding cases",
+            hint=f"`bisect-torch run --suite decoding -o {shlex.quote(str(args.results))}` adds them",
         )
     if args.json:
         import json

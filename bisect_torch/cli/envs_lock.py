@@ -61,8 +61,14 @@ def add_check_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
 
 def lock(args: argparse.Namespace) -> int:
     """Make locks; prints their versions on stdout and each step on stderr."""
+    from bisect_torch.errors import UsageError
     from bisect_torch.releases.locking import lock_releases
+    from bisect_torch.temporary import why_unwritable
 
+    if why := why_unwritable(_folder(args)):
+        raise UsageError(
+            f"nothing can be written in {_folder(args)}: {why}", hint="name a folder for the locks: --folder FOLDER"
+        )
     made = lock_releases(
         args.versions, index_options(args), _folder(args), lambda text: print(text, file=sys.stderr, flush=True)
     )

@@ -72,11 +72,12 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
     from bisect_torch.report.rejudged import not_rejudged_words
+    from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
     observations = results.observations()
     if not observations:
-        raise UsageError(f"{results.path} holds no results yet", hint="bisect-torch run makes them")
+        raise UsageError(f"{results.path} holds no results yet", hint=how_to_make(results.path))
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     series = tuple(analysis.build_series(observations, [build.name for build in builds], tolerances))

@@ -3,7 +3,8 @@
 A command's module has ``add_parser(subparsers) -> None``, which adds one parser under the command's own name, and
 ``command(args) -> int``. What follows ``--`` never reaches argparse, whose treatment of it differs between Pythons: it
 arrives as ``args.command_words`` (a list; None without ``--``), and so does what follows ``--pytest``, as
-``args.pytest_words``. ``args.debug`` is there for every command.
+``args.pytest_words``. ``args.own_words`` (what stands before), ``args.late_options`` (what of the rest looks like an
+option of the command) and ``args.debug`` are there for every command.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
@@ -119,9 +120,11 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: Always.
         """
+        from bisect_torch.cli import meant
+
         hint = f"`{self.prog} --help` lists what is accepted"
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        near = _nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
+        near = meant.nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
         raise UsageError(message, hint=f"did you mean {near!r}?" if near else hint)
 
 
@@ -206,8 +209,14 @@ def _dispatch(words: Sequence[str]) -> int:
         raise UsageError(f"{chosen[0]} takes no command after --", hint=f"`{PROGRAM} run -- COMMAND` runs one")
     if command_words is not None and not command_words:
         raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
+    if command_words is not None and command_words[0].startswith("-"):
+        from bisect_torch.cli.meant import no_command
+
+        raise no_command(chosen[0], own, command_words)
     if pytest_words is not None and not chosen[3]:
         raise UsageError(f"{chosen[0]} takes no --pytest", hint=f"`{PROGRAM} run --pytest tests` runs a suite")
+    args.own_words = own
+    args.late_options = _late_options(parser, chosen[0], command_words or pytest_words or [])
     args.command_words = command_words
     args.pytest_words = pytest_words
     args.debug = getattr(args, "debug", False)
@@ -257,16 +266,9 @@ def _chosen(words: Sequence[str]) -> Command | None:
     for command in COMMANDS:
         if command[0] == word:
             return command
-    if os.path.exists(word):
-        raise UsageError(f"unknown command {word!r}", hint=f"to run a file: {PROGRAM} run {word}")
-    program = _program(words[list(words).index(word) :])
-    if program is not None:
-        raise UsageError(f"unknown command {word!r}", hint=f"to run a command: {PROGRAM} run -- {program}")
-    near = _nearest(word, [command[0] for command in COMMANDS])
-    known = ", ".join(command[0] for command in COMMANDS)
-    raise UsageError(
-        f"unknown command {word!r}", hint=f"did you mean {near!r}?" if near else f"the commands are: {known}"
-    )
+    from bisect_torch.cli.meant import unknown_command
+
+    raise unknown_command(word, words, [command[0] for command in COMMANDS])
 
 
 def _build_parser(chosen: Command | None) -> tuple[Parser, ModuleType | None]:
@@ -316,8 +318,7 @@ def _with_late_names(parser: argparse.ArgumentParser, args: argparse.Namespace, 
     Returns:
         What is still unknown.
     """
-    command = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
-    named = command.choices.get(getattr(args, "command_name", None) or "") if command is not None else None
+    named = _named(parser, getattr(args, "command_name", None) or "")
     many = [action for action in named._actions if action.nargs in ("*", "+")] if named is not None else []
     if len(many) != 1 or any(word.startswith("-") for word in unknown):
         return unknown
@@ -326,44 +327,40 @@ def _with_late_names(parser: argparse.ArgumentParser, args: argparse.Namespace, 
     return []
 
 
+def _named(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser | None:
+    """The parser of a command."""
+    commands = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return next((choices[name] for choices in commands if name in choices), None)
+
+
+def _late_options(parser: argparse.ArgumentParser, command: str, words: Sequence[str]) -> list[str]:
+    """Words for another program that look like options of the command."""
+    if not words:
+        return []
+    from bisect_torch.cli import meant
+
+    return meant.late_options(meant.options_of(_named(parser, command) or parser), words)
+
+
 def _unknown_words(
     parser: argparse.ArgumentParser, chosen: Command | None, own: Sequence[str], unknown: Sequence[str]
 ) -> UsageError:
-    option = next((word for word in unknown if word.startswith("-")), None)
-    if option is None:
-        return UsageError(f"unexpected word {unknown[0]!r}", hint=f"`{PROGRAM} --help` shows examples")
-    name = option.partition("=")[0]
-    program = _program(own[own.index(chosen[0]) + 1 :]) if chosen is not None and chosen[3] else None
-    if chosen is not None and program is not None:
-        return UsageError(f"unknown option {name!r}", hint=f"to run a command: {PROGRAM} {chosen[0]} -- {program}")
-    near = _nearest(name, [known for known in _options(parser) if known != name])
-    if near is not None:
-        return UsageError(f"unknown option {name!r}", hint=f"did you mean {near}?")
-    others = [command for command in COMMANDS if command is not chosen and name in _options(_build_parser(command)[0])]
-    if others:
-        return UsageError(f"unknown option {name!r}", hint=f"it belongs to {PROGRAM} {others[0][0]}")
-    return UsageError(f"unknown option {name!r}", hint="--help after the command lists them")
+    from bisect_torch.cli import meant
+
+    def owners(option: str) -> list[str]:
+        return [each[0] for each in COMMANDS if each is not chosen and option in _options_of(each)]
+
+    return meant.unknown_words(
+        chosen[0] if chosen is not None else None,
+        own,
+        unknown,
+        list(meant.options_of(parser)),
+        runs_commands=chosen is not None and chosen[3],
+        owners=owners,
+    )
 
 
-def _program(words: Sequence[str]) -> str | None:
-    """The words, if the first of them is no file here, but a program: a command without its ``--``."""
-    import shlex
-    import shutil
+def _options_of(command: Command) -> set[str]:
+    from bisect_torch.cli import meant
 
-    if not words or words[0].startswith("-") or os.path.exists(words[0]) or not shutil.which(words[0]):
-        return None
-    return shlex.join(words)
-
-
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:
-        yield from action.option_strings
-        if isinstance(action, argparse._SubParsersAction):
-            for nested in action.choices.values():
-                yield from _options(nested)
-
-
-def _nearest(word: str, known: Sequence[str]) -> str | None:
-    import difflib
-
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+    return set(meant.options_of(_build_parser(command)[0]))

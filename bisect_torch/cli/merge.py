@@ -93,10 +93,11 @@ def _refuse_other_file(output: Path, files: Sequence[Path]) -> None:
 
 def _tell_problems(paths: Sequence[Path], files: Sequence[ResultsFile]) -> None:
     from bisect_torch.errors import UsageError
+    from bisect_torch.results import how_to_make
 
     empty = [path for path, file in zip(paths, files, strict=True) if not file.observations()]
     if len(empty) == len(paths):
-        raise UsageError(f"{empty[0]} holds no results", hint="bisect-torch run makes them")
+        raise UsageError(f"{empty[0]} holds no results", hint=how_to_make(empty[0]))
     notes = [f"{path} holds no results" for path in empty]
     for note in [*notes, *(problem for file in files for problem in file.problems)]:
         print(f"note: {note}", file=sys.stderr)

@@ -64,6 +64,7 @@ def command(args: argparse.Namespace) -> int:
     from bisect_torch.cases.report_advice import advice, first_two, options, reported_version
     from bisect_torch.cases.report_choice import choose, number_of
     from bisect_torch.cases.report_script import case_file, case_name, script
+    from bisect_torch.cli.output import refuse_unwritable
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
 
@@ -71,6 +72,8 @@ def command(args: argparse.Namespace) -> int:
     if to_stdout and args.json:
         raise UsageError("-o - and --json both want stdout", hint="name a file with -o")
     _refuse_existing(args.output)
+    if not to_stdout:
+        refuse_unwritable("-o", args.output)
     report = _read(args.report)
     choice = choose(report, args.block)
     name = case_name("repro" if to_stdout else args.output.stem)

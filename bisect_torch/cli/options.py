@@ -89,7 +89,7 @@ def environment_options(args: argparse.Namespace, *, both_locks: bool = False) -
     from bisect_torch.environments import EnvironmentOptions, Store
 
     if len(args.locks) > 1 and not both_locks:
-        raise UsageError("--locks takes one of release and today here", hint="bisect-torch run takes both")
+        raise UsageError("--locks takes one of release and today here", hint="`bisect-torch run` takes both")
     for text in args.extras:
         if _project_of(text) == "torch":
             raise UsageError(

@@ -29,6 +29,17 @@ def print_error(message: str, hint: str | None = None) -> None:
     lines = [f"error: {printable(hide(message))}"]
     if hint:
         lines.append(f"hint: {printable(hide(hint))}")
+    _write_to_stderr(lines)
+
+
+def print_note(text: str) -> None:
+    """Write ``note: …``: something to know that is no error. A closed stderr is none either."""
+    from bisect_torch.redaction import this_machine
+
+    _write_to_stderr([f"note: {printable(this_machine().hide_secrets(text))}"])
+
+
+def _write_to_stderr(lines: list[str]) -> None:
     try:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         text = "\n".join(lines) + "\n"
@@ -66,12 +77,18 @@ def print_unexpected(error: BaseException, *, debug: bool) -> int:
     return 3
 
 
-def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], str]) -> int:
-    """Do the work of a command that keeps what has finished; 130 when it was cut off before it could say so itself.
+def until_interrupted(
+    work: Callable[[Interruption], int],
+    hint: Callable[[], str] | None,
+    *,
+    kept: str = "what had finished is kept",
+) -> int:
+    """Do the work of a command that runs cells; 130 when it was cut off before it could say so itself.
 
     Args:
         work: Gives the exit code; it is told of an interruption.
-        hint: How to go on.
+        hint: How to go on; None for what runs nothing, and so keeps nothing.
+        kept: What becomes of cells, once they have begun to run.
     """
     from bisect_torch.interruption import Interruption
 
@@ -80,7 +97,8 @@ def until_interrupted(work: Callable[[Interruption], int], hint: Callable[[], st
         try:
             return work(interruption)
         except KeyboardInterrupt:
-            print_error("interrupted; what had finished is kept", hint=hint())
+            said = f"interrupted; {kept}" if interruption.began else "interrupted before anything was run"
+            print_error("interrupted" if hint is None else said, hint=None if hint is None else hint())
             return 130
 
 
@@ -105,6 +123,34 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(made, target)
     finally:
         made.unlink(missing_ok=True)
+
+
+def refuse_unwritable(option: str, path: Path) -> None:
+    """Before anything is done: a place where no file can be written. A pipe or a device is none of these.
+
+    Args:
+        option: That names it, for the message.
+
+    Raises:
+        UsageError: Nothing can be written there.
+    """
+    from bisect_torch import temporary
+    from bisect_torch.errors import UsageError
+
+    hint = f"name a file in a folder where you may write: {option} FILE"
+    try:
+        target = path.resolve()
+        if target.is_dir():
+            raise UsageError(f"{option} {path} is a folder", hint=hint)
+        if target.exists() and not target.is_file():
+            return
+        if not target.parent.is_dir():
+            raise UsageError(f"{option} {path}: the folder {target.parent} does not exist", hint=hint)
+        why = temporary.why_unwritable(target.parent)
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long
+        why = getattr(error, "strerror", None) or str(error)
+    if why:
+        raise UsageError(f"{option} {path}: nothing can be written there: {why}", hint=hint)
 
 
 def drop_stdout() -> None:

@@ -37,9 +37,10 @@ class Profiling:
         self._collector: Collector | None = None
         self._private: Private | None = None
         if path is not None:
+            from bisect_torch.cli.output import refuse_unwritable
             from bisect_torch.report.profile import Collector
 
-            _refuse(path)
+            refuse_unwritable("--profile", path)
             self._collector = Collector()
 
     def step(self, what: str) -> contextlib.AbstractContextManager[None]:
@@ -105,14 +106,3 @@ def _redacted(profile: Profile, private: Private) -> Profile:
         for span in profile.spans
     )
     return dataclasses.replace(profile, spans=spans)
-
-
-def _refuse(path: Path) -> None:
-    """Before anything runs: a place where nothing can be written."""
-    from bisect_torch.errors import UsageError
-
-    hint = "name another file for --profile"
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, so no profile can be written there", hint=hint)
-    if not path.resolve().parent.is_dir():
-        raise UsageError(f"the folder {path.resolve().parent} does not exist", hint=hint)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.cli.arguments import positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option
 from bisect_torch.cli.releases import add_selection_arguments
+from bisect_torch.cli.running_options import add_dry_run_option
 
 if TYPE_CHECKING:
     from bisect_torch.engine.earlier import Conditions
@@ -68,6 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "-o", "--output", type=Path, default=Path("recheck.parquet"), metavar="FILE", help="default %(default)s"
     )
     results.add_argument("--fresh", action="store_true", help="run again what that file already holds")
+    add_dry_run_option(results, doing="run")
     results.add_argument("--state", type=Path, metavar="FILE", help="remember what was said, and say only what is new")
     results.add_argument("--comment", metavar="FILE", help="write the comment there; - prints it and nothing else")
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
@@ -79,14 +81,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def command(args: argparse.Namespace) -> int:
     """Recheck, print what was found, and return the exit code: see the program's help."""
     from bisect_torch.cli.output import until_interrupted
+    from bisect_torch.cli.run_findings import continue_with
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: "the same command goes on from there",
+        None if args.dry_run else lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
+    from bisect_torch.cli.output import refuse_unwritable
+    from bisect_torch.cli.run_plan import print_plan
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
@@ -102,6 +107,9 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         raise UsageError("--json and --comment - both want stdout", hint="name a file with --comment")
     if args.output.resolve() == args.results.resolve():
         raise UsageError("-o is RESULTS itself, which is not changed", hint="name another file with -o")
+    for option, path in (("-o", args.output), ("--comment", args.comment), ("--state", args.state)):
+        if path not in (None, "-"):
+            refuse_unwritable(option, Path(path))
     said = {} if args.state is None else read_said(args.state)
     earlier = read_earlier(ResultsFile.open(args.results, must_exist=True), args.files)
     plan = plan_recheck(earlier, everything=args.everything, changed=args.changed)
@@ -114,6 +122,9 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     _choose_build(args)
     request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
     refuse_older(request.builds[0], plan)
+    if args.dry_run:
+        print_plan(request, as_json=args.json)
+        return 0
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
     rows = compare(plan, request, result)

@@ -155,11 +155,15 @@ def _format_of(output: str) -> str:
 
 
 def _check_target(output: str, results: Path) -> None:
+    from bisect_torch.cli.output import refuse_unwritable
     from bisect_torch.errors import UsageError
 
+    if output == "-":
+        return
     kept = (results.resolve(), results.resolve().with_name(results.name + ".journal"))
-    if output != "-" and Path(output).resolve() in kept:
+    if Path(output).resolve() in kept:
         raise UsageError("-o is RESULTS itself, which is not changed", hint="name another file with -o")
+    refuse_unwritable("-o", Path(output))
 
 
 def _write(output: str, content: bytes) -> None:

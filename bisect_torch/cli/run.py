@@ -66,7 +66,7 @@ def command(args: argparse.Namespace) -> int:
 
     return until_interrupted(
         lambda interruption: _command(args, interruption),
-        lambda: f"continue with: {continue_with(sys.argv[1:])}",
+        None if args.dry_run else lambda: f"continue with: {continue_with(sys.argv[1:])}",
     )
 
 
@@ -74,7 +74,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import drop_stdout
     from bisect_torch.cli.run_findings import findings_of, print_findings
     from bisect_torch.cli.run_plan import print_plan, show_plan
-    from bisect_torch.cli.run_request import build_request
+    from bisect_torch.cli.run_request import build_request, tell_late_options
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
     from bisect_torch.report.terminal import open_report
@@ -88,6 +88,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     profiling = Profiling(args.profile)
     with profiling.step("planning"):
         request = build_request(args, in_groups=not elsewhere, partial=True, elsewhere=elsewhere)
+    tell_late_options(args)
     if args.dry_run:
         print_plan(request, as_json=args.json)
         return 0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
+
+MOST_NAMES = 20
+"""Instances that ``--dry-run`` lists; with ``--json`` it lists all."""
 
 
 def plan_lines(request: RunRequest) -> list[str]:
@@ -47,31 +51,39 @@ def show_plan(request: RunRequest) -> None:
     print_lines([((line, ""),) for line in wrapped], sys.stderr)
 
 
-def print_plan(request: RunRequest, *, as_json: bool) -> None:
-    """The plan on stdout, for ``--dry-run``."""
+def print_plan(request: RunRequest, *, as_json: bool, lines: Sequence[str] | None = None) -> None:
+    """The plan on stdout, for ``--dry-run`` of every command that runs cells.
+
+    Args:
+        lines: The plan in words; those of a matrix when None.
+    """
     if as_json:
         import json
 
         sys.stdout.write(json.dumps(request.file.private.value(_described(request)), indent=1) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in [*plan_lines(request), _would_run(request)]))
+        sys.stdout.write("".join(f"{line}\n" for line in lines or [*plan_lines(request), *_would_run(request)]))
 
 
-def _would_run(request: RunRequest) -> str:
+def _would_run(request: RunRequest) -> list[str]:
+    """How many instances, and below that their names."""
     from bisect_torch.model import CaseKind
     from bisect_torch.report.text import plural
 
-    instances = len(request.known_instances())
+    names = [request.file.private.instance(each.name) for each in request.known_instances()]
     suites = sum(item.file.kind is CaseKind.PYTEST for item in request.discovered)
     unread = sum(item.instances is None for item in request.discovered) - suites
     more = f" and those of {plural(unread, 'file')} that torch must expand" if unread else ""
     more += " and the tests that pytest finds there" if suites else ""
-    return f"would run {plural(instances, 'instance')}{more} on each build"
+    would_run = f"would run {plural(len(names), 'instance')}{more} on each build"
+    left = len(names) - MOST_NAMES
+    return [would_run, *(f"  {name}" for name in names[:MOST_NAMES]), *([f"  and {left:,} more"] if left > 0 else [])]
 
 
 def _described(request: RunRequest) -> dict[str, object]:
     plan = request.plan
     return {
+        "instances": [each.name for each in request.known_instances()],
         "builds": [
             {
                 "name": planned.build.name,

@@ -139,12 +139,24 @@ def build_request(
     )
 
 
+def tell_late_options(args: argparse.Namespace) -> None:
+    """Say which words look like options of the command, and go to another program all the same: it may have them."""
+    from bisect_torch.cli.output import print_note
+
+    late = args.late_options
+    if late:
+        mark, owner = ("--pytest", "pytest") if args.command_words is None else ("--", "the command")
+        goes = "goes" if len(late) == 1 else "go"
+        print_note(f"{', '.join(late)} after {mark} {goes} to {owner}; options of bisect-torch stand before {mark}")
+
+
 def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
     """The case files, scripts, suites or command that the line names."""
     from bisect_torch import cases
 
     words = tuple(args.command_words or ())
     _refuse_missing_program(words)
+    _refuse_missing_file(args)
     return cases.discover(
         args.files,
         suites=args.suite,
@@ -162,8 +174,22 @@ def _refuse_missing_program(words: Sequence[str]) -> None:
         raise UsageError(f"{words[0]}: no such program", hint="what stands after -- is run as it is, options and all")
 
 
+def _refuse_missing_file(args: argparse.Namespace) -> None:
+    """Words that are no files, where it is plain that none were meant; what is left is refused as a file."""
+    from bisect_torch.cli.meant import no_such_file
+
+    files = [str(path) for path in args.files]
+    if all(os.path.exists(name.partition("::")[0]) for name in files):
+        return
+    refusal = no_such_file(args.command_name, args.own_words, files)
+    if refusal is not None:
+        raise refusal
+
+
 def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
     """An expression that cannot be read, or fits nothing, ends the run here where every instance is known by now."""
+    import difflib
+
     from bisect_torch import cases
     from bisect_torch.errors import UsageError
 
@@ -173,10 +199,11 @@ def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | N
     if cases.matching(known, expression) or any(item.instances is None for item in discovered):
         return
     names = list(dict.fromkeys(instance.case.name for instance in known))
-    raise UsageError(
-        f"-k {expression!r} fits none of {len(known)} instances",
-        hint=f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}",
-    )
+    hint = f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+    if "[" in expression:  # a whole name was meant
+        near = difflib.get_close_matches(expression, [instance.name for instance in known], n=3, cutoff=0.5)
+        hint = f"the nearest: {', '.join(near)}" if near else hint
+    raise UsageError(f"-k {expression!r} fits none of {len(known)} instances", hint=hint)
 
 
 def _note(text: str) -> None:

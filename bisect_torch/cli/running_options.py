@@ -93,9 +93,18 @@ def add_results_arguments(parser: argparse.ArgumentParser, *, kept: str, doing: 
     add_source_argument(results)
     add_profile_option(results)
     results.add_argument("--fresh", action="store_true", help="run again what the results file already holds")
-    results.add_argument("--dry-run", action="store_true", help=f"say what would be downloaded and {doing}, and stop")
+    add_dry_run_option(results, doing=doing)
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
+
+
+def add_dry_run_option(parser: argparse._ActionsContainer, *, doing: str) -> None:
+    """Declare ``--dry-run``.
+
+    Args:
+        doing: What would happen to a cell: run, judged.
+    """
+    parser.add_argument("--dry-run", action="store_true", help=f"say what would be downloaded and {doing}, and stop")
 
 
 def add_pytest_argument(parser: argparse.ArgumentParser) -> None:

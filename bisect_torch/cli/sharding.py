@@ -21,7 +21,7 @@ def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that :func:`shard_of` reads."""
     group = parser.add_argument_group("several machines")
     group.add_argument(
-        "--shard", type=_shard, metavar="N/COUNT", help="only part N of COUNT; bisect-torch merge puts them together"
+        "--shard", type=_shard, metavar="N/COUNT", help="only part N of COUNT; `bisect-torch merge` puts them together"
     )
     group.add_argument(
         "--shard-by",

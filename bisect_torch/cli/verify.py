@@ -69,9 +69,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def command(args: argparse.Namespace) -> int:
     """Show, ask, run, and say what was seen; the exit code is that of the program's help."""
     from bisect_torch.cli.output import until_interrupted
+    from bisect_torch.cli.run_findings import continue_with
 
     return until_interrupted(
-        lambda interruption: _command(args, interruption), lambda: "nothing of it is kept without -o; start it again"
+        lambda interruption: _command(args, interruption),
+        None if args.dry_run else lambda: f"start again with: {continue_with(sys.argv[1:])}",
+        kept="nothing is said of these claims",
     )
 
 
@@ -80,6 +83,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.verifying import groups_of, refused
     from bisect_torch.results import ResultsFile
 
+    if args.output is not None:
+        ResultsFile.open(args.output)  # a place where nothing can be kept is refused before any code is shown
     results = ResultsFile.open(args.results, must_exist=True)
     claims = _claimed(results, args)
     if not args.yes:

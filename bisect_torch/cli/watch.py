@@ -87,8 +87,9 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     import dataclasses
+    import shlex
 
-    from bisect_torch import cases
+    from bisect_torch import cases, temporary
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.watch import Watch
@@ -96,15 +97,20 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> None:
     from bisect_torch.report.watching import open_watch_report
 
     if not args.file.is_file():
-        raise UsageError(f"{args.file}: no such file", hint="watch takes one case file or script")
+        path, _, case = str(args.file).partition("::")
+        named = f"only one of its cases: {shlex.join(['bisect-torch', 'watch', path, '-k', case])}" if case else ""
+        what = "is a folder" if args.file.is_dir() else "no such file"
+        raise UsageError(f"{args.file}: {what}", hint=named or "watch takes one case file or script")
 
     def read(path: Path) -> Discovered:
         return cases.discover([path], bad_if_output=args.bad_if_output)[0]
 
     # Its cases are read on every save, and nothing is kept: what a run would have beside that is not asked for.
     args.isolation, args.repeat, args.thorough, args.fresh, args.source = None, 1, False, False, None
-    args.output, args.max_memory = Path("results.parquet"), None
-    request = build_request(args, discovered=())
+    args.max_memory = None
+    with temporary.folder() as folder:  # nothing is kept: where it was started, nothing needs to be writable
+        args.output = folder / "results.parquet"
+        request = build_request(args, discovered=())
     budget = args.memory or int(host.available_memory() * MEMORY_SHARE)
     missing = len(request.plan.missing)
     if missing:

@@ -4,6 +4,7 @@ Each module here asks the room that knows: this one only says what the answer me
 """
 
 from bisect_torch.doctor.check import Asked, Check, Status
+from bisect_torch.doctor.chosen import chosen_builds
 from bisect_torch.doctor.examine import examine
 
-__all__ = ["Asked", "Check", "Status", "examine"]
+__all__ = ["Asked", "Check", "Status", "chosen_builds", "examine"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch.environments import EnvironmentOptions, Store
 from bisect_torch.releases import IndexOptions
+from bisect_torch.releases.selection import Selection
 
 
 class Status(str, enum.Enum):
@@ -48,6 +49,7 @@ class Asked:
         index: Where its builds come from.
         backend: Of torch.
         python: As ``--python`` says; None leaves it to the tool.
+        selection: Its builds.
     """
 
     store: Store
@@ -55,6 +57,7 @@ class Asked:
     index: IndexOptions
     backend: str
     python: str | None = None
+    selection: Selection = field(default_factory=Selection)
 
     def options(self, store: Store | None = None) -> EnvironmentOptions:
         """What the rooms are asked with.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.environments import Store
 from bisect_torch.environments.health import store_health as look
 
 
 def store_health(asked: Asked) -> Iterator[Check]:
     """Whether the environments are as they were stamped."""
+    line = f"bisect-torch run --dry-run{asked.store.option}"
     if not asked.store.envs.is_dir():
-        yield Check("environments", Status.OK, "none yet", "the first run makes them", "bisect-torch run --dry-run")
+        yield Check("environments", Status.OK, "none yet", "the first run makes them", line)
         return
     found = look(asked.store)
     in_use = f"; {len(found.in_use)} used by a run at this moment" if found.in_use else ""
@@ -23,10 +25,17 @@ def store_health(asked: Asked) -> Iterator[Check]:
             Status.WARNING,
             f"{name}: {why}",
             means,
-            f"bisect-torch envs build --versions {name.partition('-py')[0]}",
+            _build_again(name, asked.store),
         )
     if found.left:
         means = "half made or put aside; it takes room until the next run, or its plan, removes it"
-        yield Check("leftovers", Status.WARNING, some(found.left), means, "bisect-torch run --dry-run")
+        yield Check("leftovers", Status.WARNING, some(found.left), means, line)
     if found.building:
         yield Check("locks", Status.OK, f"held by a run that builds: {some(found.building)}")
+
+
+def _build_again(name: str, store: Store) -> str:
+    """The line that makes an environment anew, told by its folder's name: ``2.5.0-py3.11-pypi-0123456789ab``."""
+    version, _, rest = name.partition("-py")
+    python, _, backend = rest.rpartition("-")[0].partition("-")
+    return f"bisect-torch envs build --versions {version} --python {python} --torch-backend {backend}{store.option}"

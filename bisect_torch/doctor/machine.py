@@ -29,7 +29,7 @@ def memory(asked: Asked) -> Iterator[Check]:
     found = f"{gb(free)} available of {gb(total)}"
     if free < _LEAST_MEMORY:
         means = "cells may be killed by the kernel (`oom`); cases that state their memory are skipped"
-        yield Check("memory", Status.WARNING, found, means, "bisect-torch run --jobs 1, or close other programs")
+        yield Check("memory", Status.WARNING, found, means, "`bisect-torch run --jobs 1`, or close other programs")
     else:
         yield Check("memory", Status.OK, found, "cases that need more are skipped")
 
@@ -38,7 +38,7 @@ def gpu(asked: Asked) -> Iterator[Check]:
     """What ``--device cuda`` or ``--device mps`` would find. Without an accelerator all runs are on the CPU."""
     if sys.platform == "darwin":
         if platform.machine() == "arm64":
-            yield Check("GPU", Status.OK, "MPS", "bisect-torch run --device mps uses it")
+            yield Check("GPU", Status.OK, "MPS", "`bisect-torch run --device mps` uses it")
         else:
             yield Check("GPU", Status.OK, "none that torch can use", "--device cpu is the default")
         return
@@ -69,7 +69,7 @@ def _driver(name: str, driver: str, backend: str) -> Check:
     found = f"{name}, driver {driver}"
     major = driver.partition(".")[0]
     if backend != DEFAULT_BACKEND or not major.isdigit():
-        return Check("GPU", Status.OK, found, "bisect-torch run --device cuda uses it")
+        return Check("GPU", Status.OK, found, "`bisect-torch run --device cuda` uses it")
     too_new = [
         release.version
         for release in load_catalogue()
@@ -79,4 +79,4 @@ def _driver(name: str, driver: str, backend: str) -> Check:
         means = f"too old for the CUDA of torch {some(too_new)}: cells on cuda are `broken` there"
         fix = "update the driver, or bisect-torch run --torch-backend cu126"
         return Check("GPU", Status.WARNING, found, means, fix)
-    return Check("GPU", Status.OK, found, "bisect-torch run --device cuda uses it")
+    return Check("GPU", Status.OK, found, "`bisect-torch run --device cuda` uses it")

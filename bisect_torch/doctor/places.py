@@ -5,26 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
 
 from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.probing import Probe, file_system, probe
-from bisect_torch.doctor.programs import most_useful
-from bisect_torch.environments import DiskBudget, is_installed
+from bisect_torch.doctor.room import room
 from bisect_torch.environments.disk import gb
-from bisect_torch.environments.locking import committed_lock
-from bisect_torch.environments.short_disk import RESERVE_BYTES
-from bisect_torch.environments.sizing import locked
 from bisect_torch.environments.store import STORE_VARIABLE
-from bisect_torch.model import Build
-from bisect_torch.releases import IndexOptions
-from bisect_torch.releases.index import catalogue_builds
-from bisect_torch.releases.locks import parse_lock, read_lock
-from bisect_torch.releases.platforms import Target, this_python
-from bisect_torch.releases.sizes import lock_size
 
 _LEAST_TEMPORARY = 500_000_000
 """For what cells write and what a compiler leaves, until each ends."""
@@ -53,45 +41,10 @@ def store_folder(asked: Asked) -> Iterator[Check]:
 
 
 def disk(asked: Asked) -> Iterator[Check]:
-    """Whether the whole matrix fits where the store lies, and how its files will be shared."""
+    """Whether what the run makes fits where the store lies, and how its files will be shared."""
     found = probe(asked.store.root)
-    yield _room(asked, shutil.disk_usage(found.folder).free)
+    yield room(asked, shutil.disk_usage(found.folder).free)
     yield from _sharing(asked, found)
-
-
-def _room(asked: Asked, free: int) -> Check:
-    """What the environments of all releases need that are not there, by the same numbers as a plan."""
-    # No server is asked for the sizes: the committed ones are enough.
-    options = replace(asked.options(), index=IndexOptions(offline=True))
-    known = catalogue_builds()
-    minor = asked.python if asked.python in _minors(known) else most_useful(known) if known else this_python()
-    builds = [build for build in known if not is_installed(build, options)]
-    locks = {build.name: committed_lock(build, options) for build in builds}
-    pins = {name: (parse_lock(read_lock(path)), Target(str(minor))) for name, path in locks.items() if path is not None}
-    if not pins:
-        # Sizes are committed for the default backend alone.
-        unknown = "`bisect-torch run --dry-run` says what is needed"
-        return Check("disk", Status.OK, f"{gb(free)} free", unknown if builds else "every release has its environment")
-    parts = {
-        name: {each.wheel.sha256: lock_size([each]).unpacked_bytes for each in wheels if each.wheel is not None}
-        for name, wheels in locked(pins, options).items()
-    }
-    budget = DiskBudget(max(0, free - RESERVE_BYTES), parts, "")
-    names = list(parts)
-    needed, least = budget.bytes_of(names), min(budget.bytes_of([name]) for name in names)
-    shown = f"{gb(free)} free; {len(names)} environments to make take {gb(needed)}"
-    fix = f"bisect-torch envs prune --unused 30, or {STORE_VARIABLE}=/a/folder/on/a/larger/disk"
-    if len(budget.too_large(names)) == len(names):
-        return Check("disk", Status.FAULT, shown, f"not even one fits: the smallest takes {gb(least)}", fix)
-    if needed > budget.room_bytes:
-        groups = budget.groups([name for name in names if budget.refusal(name) is None])
-        means = f"a whole matrix makes them in {len(groups)} turns, each removed after its cells: slower, not wrong"
-        return Check("disk", Status.WARNING, shown, means, fix)
-    return Check("disk", Status.OK, shown)
-
-
-def _minors(builds: Iterable[Build]) -> frozenset[str]:
-    return frozenset(chain.from_iterable(build.pythons for build in builds))
 
 
 def _sharing(asked: Asked, found: Probe) -> Iterator[Check]:

@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch import temporary
 from bisect_torch.child_processes import run_process
 from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.chosen import called, chosen_builds
 from bisect_torch.environments import Store, pythons
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build
@@ -67,11 +68,13 @@ def uv_program(asked: Asked) -> Iterator[Check]:
 
 def python_interpreters(asked: Asked) -> Iterator[Check]:
     """Whether there is a Python that the releases have wheels for, for all of them alike where that can be."""
-    builds = catalogue_builds()
-    if not builds:
+    builds, _ = chosen_builds(asked)
+    if not catalogue_builds():
         means = "no release has a wheel for this system; only interpreters named with --versions can be run"
         yield Check("Python", Status.FAULT, f"{sysconfig.get_platform()}, Python {sys.version.split()[0]}", means)
         return
+    if not builds:
+        return  # interpreters bring their own, and of other builds only an index knows what they need
     # uv writes into its cache what interpreters say. The store stays as it is.
     with temporary.folder() as folder:
         options = asked.options(Store.open(folder))
@@ -96,7 +99,7 @@ def python_interpreters(asked: Asked) -> Iterator[Check]:
         means = f"no one Python fits every release: {', '.join(used)} are used, so that two things change at once"
         yield Check("Python", Status.WARNING, found, means, f"{_UV} python install {most_useful(builds)}")
     else:
-        yield Check("Python", Status.OK, found, f"{used[0]} fits all {len(builds)} releases of the catalogue")
+        yield Check("Python", Status.OK, found, f"{used[0]} fits {called(builds)}")
 
 
 def _fits(build: Build, choice: pythons.Choice | None) -> bool:

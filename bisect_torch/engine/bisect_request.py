@@ -11,7 +11,7 @@ from bisect_torch.analysis.question import Finished, Question, RemarkKind
 from bisect_torch.engine import events
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.second_look import CONFIRMING_S
-from bisect_torch.model import Boundary, Build, Environment, Instance, Observation, Series, Transition, TransitionKind
+from bisect_torch.model import Boundary, Build, Environment, Observation, Series, Transition, TransitionKind
 
 RowKey = tuple[str, str, str]
 """Case file, instance, device."""
@@ -27,7 +27,6 @@ class BisectRequest:
     Args:
         run: Files, options and results file, with every build that the search may judge.
         question: The ends. Its builds are those of ``run``.
-        only: Name of a case, or of an instance with its parameters; None for all that ``run`` selects.
         confidence: Posterior probability at which the boundary of a flaky case is named.
         flaky: The bug shows only sometimes: no single answer is believed from the beginning.
         flaky_budget_s: Seconds that the runs of flaky cases may take together, besides installing.
@@ -38,17 +37,12 @@ class BisectRequest:
 
     run: RunRequest
     question: Question
-    only: str | None = None
     confidence: float = CONFIDENCE
     flaky: bool = False
     flaky_budget_s: float = CONFIRMING_S
     ahead: int = 0
     judge_absent: bool = False
     finer: bool = False
-
-    def wanted(self, instance: Instance) -> bool:
-        """Whether an instance is one of the rows."""
-        return self.only is None or self.only in (instance.name, instance.case.name)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from bisect_torch.engine.bisect_request import (
     Weighed,
     Weighs,
 )
+from bisect_torch.engine.pace import Pace
 from bisect_torch.engine.probing import (
     Memory,
     Probing,
@@ -42,7 +43,7 @@ from bisect_torch.engine.probing import (
 )
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.standing import Standing, within
-from bisect_torch.engine.weighing import PROCESS_S, Weighing
+from bisect_torch.engine.weighing import Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Instance, Point, Series
@@ -63,6 +64,9 @@ class Bisection:
         self._watch = Watch(observer)
         self._standing = Standing(request.run.environment_options, self._watch.ready)
         self._ahead = InstallAhead(request.run.plan.environments, request.run.environment_options)
+        plan = request.run.plan
+        guess_s = 60 * plan.minutes / plan.counted if plan.counted else INSTALL_S
+        self._pace = Pace(guess_s, self._watch.made.values)
         self._interrupted = False
         self._unjudged: dict[tuple[RowKey, str], Point] = {}
         self._judged: dict[str, None] = {}
@@ -107,7 +111,7 @@ class Bisection:
 
     def _begin(self) -> None:
         if self._request.run.fresh:
-            self._afresh = Probing(self._request.run, self._watch, self._interruption, wanted=self._request.wanted)
+            self._afresh = Probing(self._request.run, self._watch, self._interruption)
             self._afresh.begin_afresh()
             self._run = dataclasses.replace(self._run, fresh=False)  # what this search sees counts from now on
         self._memory = self._recall()
@@ -133,7 +137,7 @@ class Bisection:
                 self._weigh(key_of(series))
 
     def _recall(self) -> Memory:
-        return remembered(self._run, self._interruption, self._request.wanted)
+        return remembered(self._run, self._interruption)
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -191,26 +195,24 @@ class Bisection:
         missing = [name for name in self._question.builds if name not in present and name not in readings]
         installs = min(probe.at_most, len(missing))
         ends = [None if name is None else (name, readings[name].signature) for name in (probe.older, probe.newer)]
-        seconds = installs * self._install_s() + probe.at_most * (elapsed_s + PROCESS_S)
+        seconds = self._pace.left_s(probe.at_most, installs, elapsed_s)
         self._tell(Judging(probe.builds, ends[0], ends[1], probe.at_most, installs, seconds))
-
-    def _install_s(self) -> float:
-        made = list(self._watch.made.values())
-        if made:
-            return sum(made) / len(made)
-        plan = self._request.run.plan
-        return 60 * plan.minutes / plan.counted if plan.counted else INSTALL_S
 
     def _probe(self, probe: Probe) -> None:
         self._ahead.settle(probe.builds)
         wanted = {key_of(series) for series in self._steady()}
         ends = [end for end in (probe.older, probe.newer) if end is not None]
-        self._execute(probe.builds, wanted or None, keep=ends)
+
+        def rows() -> int:
+            nothing_ran = set(probe.builds) <= set(self._watch.failed)
+            return 0 if nothing_ran else len(wanted or self._memory.series)
+
+        with self._pace.measuring(len(probe.builds), rows, self._run.jobs):
+            self._execute(probe.builds, wanted or None, keep=ends)
         if not self._memory.series and not set(probe.builds) <= set(self._watch.failed):
-            what = f"{self._request.only!r} fits no instance" if self._request.only else "there is no instance"
+            files = ", ".join(each.file.path.name for each in self._run.discovered)
             raise UsageError(
-                f"{what} of {', '.join(each.file.path.name for each in self._run.discovered)}",
-                hint="`bisect-torch run FILE --dry-run` says which instances there are",
+                f"there is no instance of {files}", hint="a case with no choice of parameters is none: see its lists"
             )
         for name in probe.builds:
             counts: Counter[str] = Counter()
@@ -218,7 +220,8 @@ class Bisection:
                 reading = self._readings(series).get(name)
                 if reading is not None and (not wanted or key_of(series) in wanted):
                     counts[reading.signature or reading.reason] += 1
-            self._tell(Judged(name, counts))
+            if counts or not self._stopped:
+                self._tell(Judged(name, counts))
 
     def _execute(
         self,
@@ -240,7 +243,7 @@ class Bisection:
         names = None if rows is None else {name for _, name, _ in rows}
 
         def wanted(instance: Instance) -> bool:
-            return self._request.wanted(instance) and (names is None or instance.name in names)
+            return names is None or instance.name in names
 
         request = narrowed(self._with_room(builds, keep), builds, repeats=repeats)
         if rows is not None:
@@ -330,7 +333,7 @@ class Bisection:
 
     def _weigh(self, key: RowKey) -> None:
         spent = sum(each.seconds for each in self._weighed.values())
-        weighing = Weighing(key, self._question, self._request, self._install_s(), spent_s=spent)
+        weighing = Weighing(key, self._question, self._request, self._pace.install_s, spent_s=spent)
         while not self._stopped:
             weighed, wish = weighing.step(self._memory, self._unjudged, self._watch.failed, self._present())
             self._weighed[key] = weighed

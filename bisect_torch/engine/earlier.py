@@ -15,7 +15,7 @@ from bisect_torch.cases.locating import Located, Remembered, locate
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, Environment, Observation, Point
 from bisect_torch.redaction import Private
-from bisect_torch.results import ResultsFile
+from bisect_torch.results import ResultsFile, how_to_make
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
 
 Row = analysis.Row
@@ -82,7 +82,7 @@ def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
     """
     observations = results.observations()
     if not observations:
-        raise UsageError(f"{results.path} holds no results yet", hint="bisect-torch run makes them")
+        raise UsageError(f"{results.path} holds no results yet", hint=how_to_make(results.path))
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     names = [build.name for build in builds]

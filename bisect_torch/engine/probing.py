@@ -33,7 +33,7 @@ class Probing(Run):
     """A run of the wanted rows, with or without the confirmations that a run ends with.
 
     Args:
-        wanted: Whether an instance is one of the rows.
+        wanted: Whether an instance is one of the rows; all of the request's when None.
         confirm: Run the ends of transitions, and the first and last build, in further processes.
         each: Repeats of a cell that one worker process runs, of cells that are forked. A run gives each repeat a
             process of its own; a search for a flaky bug reckons with repeats that depend on each other.
@@ -45,7 +45,7 @@ class Probing(Run):
         observer: events.Observer,
         interruption: Interruption,
         *,
-        wanted: Wanted,
+        wanted: Wanted | None = None,
         confirm: bool = False,
         each: int = 1,
     ) -> None:
@@ -82,9 +82,9 @@ class Probing(Run):
         self._ledger.file.finish(self._manifest(ended=True))
 
 
-def remembered(request: RunRequest, interruption: Interruption, wanted: Wanted) -> Memory:
+def remembered(request: RunRequest, interruption: Interruption) -> Memory:
     """What the results file of ``request`` tells about its rows and builds."""
-    return Probing(request, lambda event: None, interruption, wanted=wanted).remember()
+    return Probing(request, lambda event: None, interruption).remember()
 
 
 def narrowed(request: RunRequest, names: Iterable[str], *, repeats: int = 1) -> RunRequest:

@@ -76,7 +76,7 @@ def refuse_older(build: Build, plan: RecheckPlan) -> None:
         if Version(build.version) < Version(other.version):
             raise UsageError(
                 f"{build.name} is older than {name}, where the results have it: it cannot show a fix",
-                hint="bisect-torch run takes older builds",
+                hint="`bisect-torch run` takes older builds",
             )
 
 
@@ -127,7 +127,7 @@ def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
         names = ", ".join(build.name for build in request.builds[:4])
         raise UsageError(
             f"recheck takes one build, and {len(request.builds)} are chosen: {names}{', …' if len(names) > 4 else ''}",
-            hint="name one with --versions; bisect-torch run takes several",
+            hint="name one with --versions; `bisect-torch run` takes several",
         )
     running = [row for row in plan.rows if row not in plan.skipped]
     only = frozenset((path, row[1]) for row in running if (path := plan.earlier.files[row].path) is not None)

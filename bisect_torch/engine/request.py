@@ -96,7 +96,18 @@ class RunRequest:
         return tuple(
             instance
             for item in self.discovered
-            for instance in self.chosen(item.instances or (), begin[item.file.path])
+            for instance in self.chosen(self.named(item.instances or ()), begin[item.file.path])
+        )
+
+    def named(self, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+        """Those of :attr:`only`, as they are called or as a results file calls them."""
+        only = self.only
+        if only is None:
+            return instances
+        return tuple(
+            each
+            for each in instances
+            if only & {(each.case.file.path, name) for name in (each.name, self.file.private.instance(each.name))}
         )
 
     def chosen(self, instances: tuple[Instance, ...], start: int) -> tuple[Instance, ...]:

@@ -152,14 +152,7 @@ class Rows:
 
     def _selected(self, file: CaseFile, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         """Those of a file's instances that this run is about."""
-        only = self._request.only
-        if only is not None:
-            instances = tuple(each for each in instances if self._is_among(each, only))
+        instances = self._request.named(instances)
         self._any_fits |= bool(self._request.fitting(instances))
         chosen = self._request.chosen(instances, self._starts[file.path])
         return chosen if self._wanted is None else tuple(filter(self._wanted, chosen))
-
-    def _is_among(self, instance: Instance, only: frozenset[tuple[Path, str]]) -> bool:
-        """Whether it is named, as it is called or as a results file calls it."""
-        names = instance.name, self._request.file.private.instance(instance.name)
-        return any((instance.case.file.path, name) in only for name in names)

@@ -104,6 +104,7 @@ class Run:
             BisectTorchError: The results file cannot be written, or a case file cannot be expanded.
         """
         begin = time.monotonic()
+        self._interruption.began = True
         with self._tell.step("starting"):
             temporary.sweep()
             self._rows.read_known(self._ledger.environments.values())

@@ -112,7 +112,7 @@ class WorkerProcess:
         except OSError as problem:
             raise InfrastructureError(
                 f"no folder can be made for a worker: {problem.strerror}",
-                hint="bisect-torch doctor says what is wrong with TMPDIR",
+                hint="`bisect-torch doctor` says what is wrong with TMPDIR",
             ) from problem
         package = staged if staged.name == "bisect_torch" else staged / "bisect_torch"
         ours, theirs = socket.socketpair()
@@ -136,7 +136,7 @@ class WorkerProcess:
             shutil.rmtree(base, ignore_errors=True)
             raise InfrastructureError(
                 f"{environment.python} cannot be started: {problem.strerror}",
-                hint="bisect-torch doctor looks at the store",
+                hint="`bisect-torch doctor` looks at the store",
             ) from problem
         finally:
             theirs.close()

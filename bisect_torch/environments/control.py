@@ -151,7 +151,7 @@ def _run(
         raise EnvironmentBroken(str(answer["reason"]))
     if "os error 28" in completed.stderr or "No space left on device" in completed.stderr:
         raise InfrastructureError(
-            "the disk is full", hint="bisect-torch envs prune --unused 30 makes room, --store names another folder"
+            "the disk is full", hint="`bisect-torch envs prune --unused 30` makes room, --store names another folder"
         )
     raise EnvironmentBroken(_how_it_ended(completed, name))
 

@@ -62,7 +62,7 @@ def ensure(
         raise InfrastructureError(
             f"making the environment of torch {build.version}: {error.strerror or error}"
             + (f": {error.filename}" if error.filename else ""),
-            hint="bisect-torch doctor looks at the store and the disk",
+            hint=f"`bisect-torch doctor{options.store.option}` looks at the store and the disk",
         ) from error
 
 
@@ -269,7 +269,7 @@ def remove(environment: Environment, store: Store) -> None:
     if root.parent != store.envs.resolve() or stamp.read_environment(root) is None:
         raise UsageError(
             f"{environment.root} is not an environment of the store {store.root}",
-            hint="bisect-torch envs list shows those that are",
+            hint="`bisect-torch envs list` shows those that are",
         )
     with store.guard(root.name), unused(store, root.name) as free:
         if not free:

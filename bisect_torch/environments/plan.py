@@ -396,7 +396,8 @@ def _notes(planned: Sequence[PlannedEnvironment], choices: dict[str, pythons.Cho
     if len(by_python) > 1:
         parts = "; ".join(f"Python {python}: {', '.join(names)}" for python, names in by_python.items())
         notes.append(f"no one Python fits every build: {parts}")
-    fetched = sorted({choice.request for choice in choices.values() if not choice.installed})
+    can_be = (choices.get(one.build.name) for one in planned if not one.impossible)
+    fetched = sorted({choice.request for choice in can_be if choice is not None and not choice.installed})
     if fetched:
         notes.append(f"uv will fetch Python {', '.join(fetched)}")
     notes += [one.trouble.message for one in planned if one.trouble is not None]

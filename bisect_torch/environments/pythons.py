@@ -101,7 +101,7 @@ def available(options: EnvironmentOptions) -> Available:
         rows = json.loads(completed.stdout)
     except ValueError:
         raise InfrastructureError(
-            f"uv python list failed: {gist(completed.stderr)}", hint="bisect-torch doctor looks at uv"
+            f"uv python list failed: {gist(completed.stderr)}", hint="`bisect-torch doctor` looks at uv"
         ) from None
     stable = [
         row

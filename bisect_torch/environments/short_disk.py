@@ -53,7 +53,8 @@ def disk_budget(
         least = min(budget.bytes_of([name]) for name in to_make)
         raise InfrastructureError(
             f"the disk is too small: a single environment needs {gb(least)}, and {reason}",
-            hint="bisect-torch envs prune makes room, --store names another folder",
+            hint=f"`bisect-torch envs prune --unused 30{options.store.option}` makes room, "
+            "--store names another folder",
         )
     return budget
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import stat
 import threading
@@ -40,6 +41,11 @@ class Store:
     root: Path
     cache: str = "uv-cache"
     """Name of the folder of uv's cache."""
+
+    @property
+    def option(self) -> str:
+        """What a line needs to find it: `` --store FOLDER``, or nothing where it is found without."""
+        return "" if self.root == default_root() else f" --store {shlex.quote(str(self.root))}"
 
     @classmethod
     def open(cls, root: Path | None = None) -> Store:

@@ -146,7 +146,7 @@ class Uv:
             )
         except OSError as error:
             raise InfrastructureError(
-                f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv"
+                f"uv cannot be started: {error}", hint="`bisect-torch doctor` looks at uv"
             ) from error
 
     def forget(self, packages: Sequence[str]) -> None:

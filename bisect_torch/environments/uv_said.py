@@ -94,12 +94,12 @@ def _classified(completed: Completed, doing: str) -> BisectTorchError:
     if completed.timed_out:
         return InfrastructureError(
             f"{doing}: uv did not end in time and was stopped",
-            hint="bisect-torch doctor looks at the index; the same line tries again",
+            hint="`bisect-torch doctor` looks at the index; the same line tries again",
         )
     if completed.returncode < 0:
         return InfrastructureError(
             f"{doing}: uv was killed by signal {-completed.returncode}",
-            hint="the same line tries again; bisect-torch doctor looks at memory and disk",
+            hint="the same line tries again; `bisect-torch doctor` looks at memory and disk",
         )
     if _OFFLINE.search(said):
         return InfrastructureError(
@@ -130,7 +130,7 @@ def _classified(completed: Completed, doing: str) -> BisectTorchError:
     if _TRANSIENT.search(said):
         return TransientFailure(f"{doing}: the network failed: {reason}")
     if _NETWORK.search(said):
-        return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")
+        return InfrastructureError(f"{doing}: {reason}", hint="`bisect-torch doctor` looks at uv, index and disk")
     if _UNSOLVABLE.search(said):
         return NotInstallable(gist(said))
-    return InfrastructureError(f"{doing}: {reason}", hint="bisect-torch doctor looks at uv, index and disk")
+    return InfrastructureError(f"{doing}: {reason}", hint="`bisect-torch doctor` looks at uv, index and disk")

@@ -190,7 +190,7 @@ class _Releases:
         builds = tuple({build.version: build for build in (*listed, *more)}.values())
         if failed is not None:
             selection = _of_known(selection, builds, failed, unknown)
-        return select(builds, selection, python=self.python)
+        return select(builds, selection, python=self.python, note=self.note)
 
     def _listed(self, selection: Selection) -> tuple[tuple[Build, ...], InfrastructureError | None]:
         """All releases that are known, and why there may be more."""

@@ -46,7 +46,7 @@ _UV_PLATFORMS = {
 _MACOS_DEPLOYMENT_TARGET = "15.0"
 _UV_TIMEOUT_S = 300.0
 
-_MADE_ANEW = "the lock was changed by hand: bisect-torch envs lock makes it anew, or install bisect-torch again"
+_MADE_ANEW = "the lock was changed by hand: `bisect-torch envs lock` makes it anew, or install bisect-torch again"
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def make_lock(
     if result.returncode != 0:
         raise InfrastructureError(
             f"torch {version} cannot be locked: {_last_words(result.stderr)}",
-            hint="check the index and the version; bisect-torch doctor looks at both",
+            hint="check the index and the version; `bisect-torch doctor` looks at both",
         )
     return result.stdout
 
@@ -265,7 +265,7 @@ def _uv(*words: str) -> Completed:
     try:
         result = run_process([binary(), *words], env=environment, timeout_s=_UV_TIMEOUT_S)
     except OSError as error:
-        raise InfrastructureError(f"uv cannot be started: {error}", hint="bisect-torch doctor looks at uv") from error
+        raise InfrastructureError(f"uv cannot be started: {error}", hint="`bisect-torch doctor` looks at uv") from error
     if result.timed_out:
         raise InfrastructureError(f"uv did not end within {_UV_TIMEOUT_S:.0f} s", hint="check the network")
     return result

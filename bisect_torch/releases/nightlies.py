@@ -166,7 +166,7 @@ def _for_python(shelf: Shelf) -> str:
 
 
 def _left() -> str:
-    return "nightly builds leave their index after about two months; bisect-torch releases --nightly DAYS lists them"
+    return "nightly builds leave their index after about two months; `bisect-torch releases --nightly DAYS` lists them"
 
 
 def _hint_flaws(shelf: Shelf) -> str | None:

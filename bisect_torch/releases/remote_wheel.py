@@ -68,7 +68,7 @@ class RangeFile(io.RawIOBase):
             answer, content = patiently(lambda: self._once(first, last))
         except requests.RequestException as error:
             raise InfrastructureError(
-                f"cannot read {shown_url(self._url)}: {_why(error)}", hint="bisect-torch doctor looks at the index"
+                f"cannot read {shown_url(self._url)}: {_why(error)}", hint="`bisect-torch doctor` looks at the index"
             ) from error
         total = answer.headers.get("Content-Range", "").rpartition("/")[2]
         if not total.isdigit() or len(content) != last - first + 1:

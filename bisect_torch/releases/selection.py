@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,7 @@ def select(
     *,
     python: str | None = None,
     read_local: Callable[[Path], Build] = local_build,
+    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Build, ...]:
     """The builds that take part, in release order; local interpreters stand after the release that they equal.
 
@@ -116,6 +118,7 @@ def select(
         python: The minor Python that all must have a wheel for; None for any. Where the range has an open end, builds
             there that lack one are left out; any other that lacks one is refused.
         read_local: Finds out about the interpreter at a path.
+        note: Told, in a line, which builds are left out for lack of a wheel.
 
     Raises:
         UsageError: A version does not exist, the range is reversed or empty, or a build has no wheel for this Python.
@@ -124,7 +127,7 @@ def select(
     excluded = {_find(name, known).version for name in selection.exclude if not is_path(name)}
     chosen: dict[str, Build] = {}
     if selection.has_range:
-        chosen.update({build.name: build for build in _range(known, selection, excluded, python)})
+        chosen.update({build.name: build for build in _range(known, selection, excluded, python, note)})
     for name in selection.versions:
         build = read_local(Path(os.path.expanduser(name))) if is_path(name) else _find(name, known)
         if build.kind is not BuildKind.LOCAL:
@@ -145,7 +148,9 @@ def release_order(build: Build) -> tuple[Version, int, str]:
     return Version(build.version), place, build.name
 
 
-def _range(known: list[Build], selection: Selection, excluded: set[str], python: str | None) -> list[Build]:
+def _range(
+    known: list[Build], selection: Selection, excluded: set[str], python: str | None, note: Callable[[str], None]
+) -> list[Build]:
     if not known:
         raise UsageError(
             "no torch builds are known for this platform",
@@ -171,7 +176,11 @@ def _range(known: list[Build], selection: Selection, excluded: set[str], python:
     if not chosen:
         edges = f"{known[begin].version} to {known[end].version}"
         raise UsageError(f"the range is empty: nothing is left from {edges}", hint=_hint_known(known))
-    chosen = _with_python(chosen, known, python, open_start=first is None, open_end=last is None)
+    fitting = _with_python(chosen, known, python, open_start=first is None, open_end=last is None)
+    left_out = [build.version for build in chosen if build not in fitting]
+    if left_out:
+        note(f"no wheel for Python {python}, and so left out: {', '.join(left_out)}")
+    chosen = fitting
     return _last_patches(chosen) if selection.minor_only else chosen
 
 
@@ -227,10 +236,7 @@ def _find(name: str, known: list[Build]) -> Build:
     try:
         wanted = Version(name)
     except InvalidVersion:
-        raise UsageError(
-            f"{name!r} is not a version of torch",
-            hint="versions look like 2.9.1; an interpreter is named by its path, with a slash",
-        ) from None
+        raise UsageError(f"{name!r} is not a version of torch", hint=_hint_no_version(name)) from None
     if wanted.local is not None:
         raise UsageError(
             f"{name} names a backend; builds are named without it: {wanted.public}",
@@ -241,7 +247,21 @@ def _find(name: str, known: list[Build]) -> Build:
             return build
     near = _neighbours(wanted, [build for build in known if not build.yanked and not _is_pre(build)] or known)
     shown = f"the nearest that exist: {near}" if near else "none is known"
-    raise UsageError(f"torch {name} does not exist here; {shown}", hint="bisect-torch releases lists all")
+    raise UsageError(f"torch {name} does not exist here; {shown}", hint="`bisect-torch releases` lists all")
+
+
+def _hint_no_version(name: str) -> str:
+    """What a name that is no version may have meant."""
+    found = re.findall(r"\d+(?:\.\d+)+", name)
+    if name.lower() in ("latest", "newest", "last", "stable", "current"):
+        return "without --to a range goes up to the newest release; `nightly` is the latest nightly build"
+    if len(found) == 2 and re.fullmatch(r"\s*\S+?\s*(-|:|\.\.\.?|to|–|<|<=)\s*\S+\s*", name):
+        return f"a range is --from {found[0]} --to {found[1]}; several builds are {found[0]},{found[1]}"
+    if len(found) == 1 and name.strip().startswith((">", "<")):
+        return f"a range is --from {found[0]}" if ">" in name else f"a range is --to {found[0]}"
+    if len(found) > 1:
+        return f"several builds are separated by commas: {','.join(found)}"
+    return "versions look like 2.9.1; an interpreter is named by its path, with a slash"
 
 
 def _neighbours(wanted: Version, usable: Sequence[Build]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -108,7 +109,8 @@ def _judging(event: Judging) -> str:
 
 
 def _about(seconds: float) -> str:
-    return f"{max(5, round(seconds / 5) * 5)} s" if seconds < 60 else f"{round(seconds / 60)} min"
+    """Rounded up: a search is seldom quicker than its builds were."""
+    return f"{max(1, math.ceil(seconds / 5)) * 5} s" if seconds <= 90 else f"{math.ceil(seconds / 60)} min"
 
 
 def _names(names: Sequence[str]) -> str:

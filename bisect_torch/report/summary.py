@@ -42,6 +42,8 @@ def rows_of(findings: Findings) -> list[Row]:
 
 def summary(findings: Findings, width: int) -> list[Line]:
     """The whole text, in lines of at most ``width`` columns (addresses may be longer)."""
+    if findings.interrupted and not any(point for each in findings.series for point in each.points):
+        return _interrupted("interrupted before anything was judged", findings)
     found = sentences(findings)
     lines: list[Line] = []
     if findings.series:
@@ -206,6 +208,13 @@ def _measured(findings: Findings) -> bool:
     return any(point is not None and point.rel_error is not None for point in points)
 
 
+def _interrupted(text: str, findings: Findings) -> list[Line]:
+    lines: list[Line] = [((text, "bold"),)]
+    if findings.continue_with:
+        lines.append((("continue with: ", "bold"), (clean(findings.continue_with), "")))
+    return lines
+
+
 def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None:
         path = clean(str(findings.results))
@@ -213,9 +222,7 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
         fits = len(f"results: {path}{readers}") <= width
         yield (("results: ", ""), (path, ""), *([(readers, "dim")] if fits else []))
     if findings.interrupted:
-        yield (("interrupted: what had finished is kept", "bold"),)
-        if findings.continue_with:
-            yield (("continue with: ", "bold"), (clean(findings.continue_with), ""))
+        yield from _interrupted("interrupted: what had finished is kept", findings)
         return
     if findings.continue_with:
         text = "the same command runs only what is new; --fresh runs all again"

@@ -2,7 +2,7 @@
 
 from bisect_torch.results.journal import Journal, JournalContent
 from bisect_torch.results.key import cell_key
-from bisect_torch.results.results_file import ResultsFile
+from bisect_torch.results.results_file import ResultsFile, how_to_make
 from bisect_torch.results.schema import COLUMNS, SCHEMA_VERSION, arrow_schema, schema_table
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "ResultsFile",
     "arrow_schema",
     "cell_key",
+    "how_to_make",
     "schema_table",
 ]

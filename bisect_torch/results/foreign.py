@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from pathlib import Path
 
 from bisect_torch.results.journal import decode
@@ -56,11 +57,15 @@ def _text(path: Path, text: str) -> tuple[str, str]:
     if lowered.startswith(("<?xml", "<svg", "<testsuite")):
         return "but XML", _MADE_FROM
     if path.suffix == ".py" or (path.suffix == "" and _is_python(text)):
-        return "but Python code", f"to run it: bisect-torch run {path}; else name another results file"
+        return (
+            "but Python code",
+            f"`{shlex.join(['bisect-torch', 'run', str(path)])}` runs it; else name another results file",
+        )
     if "," in first and path.suffix in (".csv", ".tsv", ""):
         return "but a table in text", _MADE_FROM
     if path.suffix in (".md", ".txt"):
-        return "but a text", f"{_MADE_FROM}; bisect-torch new {path} takes the code out of a bug report"
+        line = f"bisect-torch new {shlex.quote(str(path))}"
+        return "but a text", f"{_MADE_FROM}; `{line}` takes the code out of a bug report"
     return "but text", _OTHER
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from bisect_torch.results.rows import Rows
 from bisect_torch.results.schema import SCHEMA_VERSION
 from bisect_torch.results.values import Values, json_texts_in, texts_in, values_of
 from bisect_torch.shipped import tool_version
+from bisect_torch.temporary import why_unwritable
 
 _AT_ONCE = 1024
 """Observations that are written together: some megabyte."""
@@ -237,7 +240,7 @@ class ResultsFile:
         except OSError as error:
             raise InfrastructureError(
                 f"cannot write {self._journal.path}: {error.strerror}",
-                hint="what was run is in the journal; with room on the disk the same line goes on",
+                hint=f"what was run is in the journal; {_mended(error)} the same line goes on",
             ) from error
 
     def _finish_locked(self, content: Recovered, manifest: Mapping[str, object] | None) -> None:
@@ -278,6 +281,15 @@ def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
     return redacted(Held([stored]).table(), private), metadata.redacted(private), False
 
 
+def how_to_make(path: Path) -> str:
+    """The hint where a file holds no results yet."""
+    return f"`bisect-torch run -o {shlex.quote(str(path))}` makes them"
+
+
+def _mended(error: OSError) -> str:
+    return "with room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "once that is mended"
+
+
 def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
     """
     Raises:
@@ -301,10 +313,10 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:
         if not path.exists() and not journal.exists():
-            raise UsageError(f"there are no results at {path}", hint="bisect-torch run makes them")
+            raise UsageError(f"there are no results at {path}", hint=how_to_make(path))
         return
     for each in (path, journal):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
-            raise UsageError(f"{each} may not be read and written", hint=hint)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"nothing may be written in {path.parent}", hint=hint)
+            raise UsageError(f"{each} may not be read and written", hint=f"{hint}, or a copy of this one")
+    if why := why_unwritable(path.parent):
+        raise UsageError(f"nothing can be written in {path.parent}: {why}", hint=hint)

@@ -24,10 +24,6 @@ def read_said(path: Path) -> dict[str, dict[str, Any]]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise UsageError(
-                f"--state {path}: the folder does not exist", hint="make it, or name another file"
-            ) from None
         return {}
     except OSError as problem:
         raise UsageError(

@@ -19,6 +19,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD = "from bisect_torch import case\n"
 
 
+def test_the_whole_name_of_an_instance_is_a_word_of_an_expression() -> None:
+    """Whatever its values are made of."""
+    found = instances("f[s=(a or b),n=1]", "f[s=(a or b),n=2]", "g")
+    assert list(cases.matching(found, "f[s=(a or b),n=1]")) == found[:1]
+    assert list(cases.matching(found, "(f[s=(a or b),n=2] or g)")) == found[1:]
+    assert list(cases.matching(found, "not f[s=(a or b),n=1] and f[")) == found[1:2]
+
+
 def test_what_does_not_exist_is_named_with_what_does(tmp_path: Path) -> None:
     (tmp_path / "repro.py").write_text("")
     with pytest.raises(UsageError, match="no such file") as raised:
@@ -39,6 +47,42 @@ def test_a_folder_stands_for_its_files_but_not_for_their_helpers(tmp_path: Path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no"):
         cases.discover([tmp_path / "empty"])
+
+
+def test_a_case_of_a_file_is_named_as_for_pytest(tmp_path: Path) -> None:
+    file = tmp_path / "cases.py"
+    file.write_text(HEAD + "@case(n=[1, 2])\ndef f(n): pass\n@case\ndef g(): pass\n")
+    (tmp_path / "script.py").write_text("")
+
+    def names(*paths: str) -> list[str]:
+        found = cases.discover([f"{tmp_path}/{path}" for path in paths])
+        return [each.name for one in found for each in one.instances or ()]
+
+    assert names("cases.py::f") == ["f[n=1]", "f[n=2]"]
+    assert names("cases.py::f[n=2]") == ["f[n=2]"]
+    assert names("cases.py::g", "cases.py::f[n=1]") == ["f[n=1]", "g"]
+    assert names("cases.py::f[n=1]", "cases.py") == ["f[n=1]", "f[n=2]", "g"]
+    assert names("script.py::script") == ["script"]
+    with pytest.raises(UsageError, match="there is no case 'h'") as raised:
+        names("cases.py::h")
+    assert raised.value.hint == "the file has: f, f[n=1], f[n=2], g"
+    with pytest.raises(UsageError, match="no case is named after ::"):
+        names("cases.py::")
+    with pytest.raises(UsageError, match="is a folder"):
+        names("::f")
+
+
+def test_a_case_that_only_a_worker_knows_is_chosen_once_it_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "cases.py"
+    file.write_text(HEAD + "import torch\n@case(n=list(torch.sizes))\ndef f(n): pass\n@case\ndef g(): pass\n")
+    row = {"line": 3, "devices": [], "needs": [], "issue": None, "memory": {}, "timeout_s": None}
+    rows = [{"case": "f", "parameters": {"n": 1}, **row}, {"case": "g", "parameters": {}, **row}]
+    (found,) = cases.discover([f"{file}::g"], bad_if_output="nan")
+    assert found.instances is None
+    assert [each.name for each in cases.from_expansion(found, rows)] == ["g"]
+    (found,) = cases.discover([f"{file}::h"])
+    with pytest.raises(UsageError, match="there is no case 'h'"):
+        cases.from_expansion(found, rows)
 
 
 def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.cli import main as cli
+from bisect_torch.cli.output import until_interrupted
+from bisect_torch.interruption import Interruption
 from tests.engine.conftest import make_tool
 from tests.support.listening import start_listening
 from tests.support.tally import Tally
@@ -64,8 +66,8 @@ def test_ctrl_c_at_any_moment_ends_it_with_130_and_one_line(name: str, tool: Too
         seen[process.returncode] += 1
         assert process.returncode in (0, 130), f"{number}: {process.returncode} {stderr}"
         if process.returncode == 130:
-            said = [line for line in stderr.splitlines() if not line.startswith("hint: continue with: ")]
-            assert said in (["error: interrupted"], ["error: interrupted; what had finished is kept"]), said
+            said = stderr.splitlines()
+            assert said == ["error: interrupted"]  # nothing was run, so nothing is said to be kept
         else:
             assert _steady(stdout) == _steady(whole)
         assert "Traceback" not in stderr
@@ -95,9 +97,24 @@ def test_ctrl_c_while_it_ends_does_not_change_how_it_ended(signals: int, tool: T
     assert (process.returncode, stderr) == (0, "")
 
 
+@pytest.mark.parametrize("began", [False, True])
+def test_only_what_had_begun_is_said_to_be_kept(began: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(interruption: Interruption) -> int:
+        interruption.began = began
+        raise KeyboardInterrupt
+
+    assert until_interrupted(work, lambda: "continue with: x") == 130
+    said = "interrupted; what had finished is kept" if began else "interrupted before anything was run"
+    assert capsys.readouterr().err == f"error: {said}\nhint: continue with: x\n"
+    assert until_interrupted(work, None) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
 LOST = """
 import os, signal, sys, time, types
 from bisect_torch.cli import main as cli
+from bisect_torch.cli.output import until_interrupted
+from bisect_torch.interruption import Interruption
 class Falls:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)

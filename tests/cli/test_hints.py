@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bisect_torch.cli.main import COMMANDS, main, parse
+from bisect_torch.cli.run_request import tell_late_options
+from bisect_torch.environments import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,6 +28,49 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["run", "python", "rms.py", "--steps", "3"],
         "to run a command: bisect-torch run -- python rms.py --steps 3",
     ),
+    "a command with options of ours": (
+        ["run", "python", "rms.py", "--from", "2.6.0"],
+        "a command stands after --: bisect-torch run --from 2.6.0 -- python rms.py",
+    ),
+    "a script with a word of its own": (
+        ["run", "rms.py", "a b", "--from", "2.6.0", "c"],
+        "what is for the script itself: bisect-torch run --from 2.6.0 -- python rms.py 'a b' c",
+    ),
+    "a script with an option of its own": (
+        ["bisect", "rms.py", "--good", "2.6.0", "--steps", "3"],
+        "what is for the script itself: bisect-torch bisect --good 2.6.0 -- python rms.py --steps 3",
+    ),
+    "an option after -- that is for the tool": (
+        ["run", "rms.py", "--", "--dry-run"],
+        "leave -- out: bisect-torch run rms.py --dry-run; or, for the script itself: "
+        "bisect-torch run -- python rms.py --dry-run",
+    ),
+    "versions apart": (
+        ["run", "rms.py", "--versions", "2.6.0", "2.7.0"],
+        "builds are named by options, several with commas: --versions 2.6.0,2.7.0",
+    ),
+    "ends without names": (
+        ["bisect", "rms.py", "2.6.0", "2.7.0"],
+        "the ends have names: --good 2.6.0 --bad 2.7.0",
+    ),
+    "ends called a range": (
+        ["bisect", "rms.py", "--from", "2.6.0", "--to", "2.7.0"],
+        "--good 2.6.0 --bad 2.7.0 in place of --from and --to",
+    ),
+    "a case for watch": (
+        ["watch", "rms.py::a b"],
+        "only one of its cases: bisect-torch watch rms.py -k 'a b'",
+    ),
+    "a results file without its command": (
+        ["all results.parquet"],
+        "to see what is in it: bisect-torch judge 'all results.parquet'",
+    ),
+    "a folder without run": (["bin"], "to run what is in a folder: bisect-torch run bin"),
+    "a file with options and without run": (
+        ["rms.py::norm", "-k", "a b"],
+        "to run a file: bisect-torch run rms.py::norm -k 'a b'",
+    ),
+    "a file mistyped": (["run", "rns.py"], "did you mean rms.py?"),
     "a file without its ending": (["run", "rms"], "did you mean rms.py?"),
     "a file without run": (["rms.py"], "to run a file: bisect-torch run rms.py"),
     "a command's name mistyped": (["rechek"], "did you mean 'recheck'?"),
@@ -48,6 +97,31 @@ def test_what_was_meant(
     words, hint = MEANT[what]
     assert main(words) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("mark", "words", "note"),
+    [
+        ("--", ["python", "x.py", "--versions", "2.9.1", "--versions"], "--versions after -- goes to the command"),
+        ("--", ["python", "x.py", "--from=2.6.0", "--jobs"], "--from, --jobs after -- go to the command"),
+        ("--", ["python", "-m", "pytest", "-q", "-k", "x", "--steps", "from"], None),
+        ("--pytest", ["tests", "--dry-run", "-k", "x"], "--dry-run after --pytest goes to pytest"),
+    ],
+)
+def test_options_of_ours_that_go_to_another_program_are_said(
+    mark: str, words: list[str], note: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No refusal: the program may have such an option."""
+
+    def command(args: argparse.Namespace) -> int:
+        assert words in (args.command_words, args.pytest_words)
+        tell_late_options(args)
+        return 0
+
+    monkeypatch.setattr("bisect_torch.cli.run.command", command)
+    assert main(["run", mark, *words]) == 0
+    stands = f"; options of bisect-torch stand before {mark}"
+    assert capsys.readouterr().err == ("" if note is None else f"note: {note}{stands}\n")
 
 
 @pytest.mark.parametrize(
@@ -90,3 +164,60 @@ def test_every_refusal_has_a_hint() -> None:
 def test_every_command_is_described_once() -> None:
     """The line in ``bisect-torch --help`` and the one of the command's own parser do not drift apart."""
     assert all(text and not text.endswith(".") and len(text) <= 66 for _, _, text, _ in COMMANDS)
+
+
+LINE = re.compile(r"(`?)bisect-torch (\w+)((?: [^`]*)?)(`?)")
+VERBS = {"makes", "takes", "looks", "lists", "shows", "says", "puts", "uses", "adds", "runs", "or"}
+NO_LINES = {
+    # Sentences about the tool, not lines to type.
+    "again", "there", "that", "reads", "knows", "is", "failed", "stand", "X",
+}  # fmt: skip
+
+
+def _taken_in(part: ast.expr) -> str:
+    """A part of an f-string; of a store's option, which may be nothing, nothing."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return "" if ".option" in ast.unparse(part) else "X"
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Every text of the tool that is no docstring and no page of ``--help``, with a word where it takes one in."""
+    for path in sorted((ROOT / "bisect_torch").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        nodes = list(ast.walk(tree))
+        left_out = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        left_out |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
+            if id(node) in left_out:
+                continue
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(map(_taken_in, node.values))
+            else:
+                continue
+            if "bisect-torch" in text and "examples:" not in text:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def test_every_line_in_a_text_can_be_typed_as_it_stands() -> None:
+    """In the middle of a sentence it stands between backticks; what follows it there is no part of it."""
+    seen = 0
+    for place, text in _texts():
+        for begin, command, rest, end in LINE.findall(text):
+            if not begin and command in NO_LINES:
+                continue
+            seen += 1
+            assert begin == end or (begin and not end and rest.endswith("X")), f"{place}: {text}"
+            if not begin:  # the rest of the text is the line
+                assert not VERBS & set(rest.split()), f"{place}: {text}"
+            if "X" not in command and rest.strip():  # else the command is only named
+                parse([command, *shlex.split(re.sub("--torch-backend X+", "--torch-backend cpu", rest))])
+    assert seen > 40
+
+
+def test_a_store_that_was_named_stands_in_the_lines_about_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BISECT_TORCH_STORE", str(tmp_path / "own"))
+    assert Store(tmp_path / "own").option == ""
+    assert Store(tmp_path / "an other").option == f" --store '{tmp_path}/an other'"

@@ -64,7 +64,8 @@ LOCKS: dict[str, dict[str, bytes]] = {
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words after `run`, what the first line must match, what the hint must match
-    "unknown file": (["missing.py"], r"missing\.py: no such file", ""),
+    "unknown file": (["missing.py"], r"missing\.py: no such file", "did you mean"),
+    "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", ""),
     "folder without files": (["empty"], r"empty: the folder holds no \*\.py", "name a file"),
     "syntax error": (["syntax.py"], r"syntax\.py:3: invalid syntax", r"def broken"),
     "no case": (["none.py"], r"none\.py:1: .*declares no case", "@case"),
@@ -80,7 +81,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "no version": (["ok.py", "--versions", " , "], "--versions: ' , ' names nothing", "--help"),
     "unknown --from": (["ok.py", "--from", "9.9.9"], r"torch 9\.9\.9 does not exist.*2\.6\.0", "releases"),
     "unknown --to": (["ok.py", "--to", "1.0"], r"torch 1\.0 does not exist.*2\.4\.1", "releases"),
-    "not a version": (["ok.py", "--from", "newest"], "'newest' is not a version", "versions look like"),
+    "not a version": (["ok.py", "--from", "newest"], "'newest' is not a version", "without --to"),
     "reversed range": (["ok.py", "--from", "2.6.0", "--to", "2.4.1"], "the range is reversed", r"--from 2\.4\.1"),
     "empty range": (["ok.py", "--exclude", "2.4.1,2.5.0,2.6.0"], "the range is empty", r"known are 2\.4\.1"),
     "unknown program": (
@@ -265,9 +266,18 @@ def test_a_dry_run_makes_nothing(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["run", "--python", PYTHON, "ok.py", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 builds: 0 environments are there, 3 to be made"
-    assert lines[-1] == "would run 2 instances on each build"
+    assert lines[-3:] == ["would run 2 instances on each build", "  fine[n=1]", "  fine[n=2]"]
     assert contents(folder) == before
     assert environments(folder) == []
+
+
+@pytest.mark.parametrize("command", [["run"], ["bisect", "--good", "2.4.1", "--bad", "2.6.0"]])
+def test_an_option_behind_the_dashes_is_said_in_one_line(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--python", PYTHON, "--dry-run", "--", "python", "x.py", "--from", "2.5.0"]) == 0
+    said = capsys.readouterr().err
+    assert said == "note: --from after -- goes to the command; options of bisect-torch stand before --\n"
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,20 @@ TWO_BLOCKS = "```python\nf(1)\n```\n\n```python\ng(2)\n```\n"
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words, what the first line must match, what the hint must match
-    "attribute: no results": (["attribute", "missing.parquet", "x"], "there are no results at .*missing", "run makes"),
+    "attribute: no results": (
+        ["attribute", "missing.parquet", "x"],
+        "there are no results at .*missing",
+        "run -o .*missing.parquet` makes",
+    ),
     "attribute: no Parquet": (["attribute", "text.parquet", "x"], "is not a Parquet file", "another"),
     "attribute: empty file": (["attribute", "empty.parquet", "x"], "is not a Parquet file", "another"),
     "attribute: somebody else's": (["attribute", "foreign.parquet", "x"], "no results file of bisect-torch", "another"),
     "attribute: of the future": (["attribute", "future.parquet", "x"], r"schema version 99; .* reads up to \d", ""),
-    "attribute: no rows": (["attribute", "none.parquet", "x"], "none.parquet holds no results yet", "run makes them"),
+    "attribute: no rows": (
+        ["attribute", "none.parquet", "x"],
+        "none.parquet holds no results yet",
+        "run -o .*none.parquet` makes them",
+    ),
     "attribute: no such case": (["attribute", "kept.parquet", "sing_nan"], "holds no case 'sing_nan'", "sign_nan"),
     "attribute: not on that device": (
         ["attribute", "kept.parquet", "sign_nan", "--device", "mps"],
@@ -46,14 +54,22 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "sign_nan.py is not found here as it was when it ran|sign_nan does not change",
         "",
     ),
-    "recheck: no results": (["recheck", "missing.parquet", "--versions", "2.4.1"], "there are no results", "run makes"),
+    "recheck: no results": (
+        ["recheck", "missing.parquet", "--versions", "2.4.1"],
+        "there are no results",
+        "run -o .*missing.parquet` makes",
+    ),
     "recheck: no Parquet": (["recheck", "text.parquet", "--versions", "2.4.1"], "is not a Parquet file", "another"),
     "recheck: of the future": (
         ["recheck", "future.parquet", "--versions", "2.4.1"],
         r"schema version 99; .* reads up to \d",
         "",
     ),
-    "recheck: no rows": (["recheck", "none.parquet", "--versions", "2.4.1"], "holds no results yet", "run makes them"),
+    "recheck: no rows": (
+        ["recheck", "none.parquet", "--versions", "2.4.1"],
+        "holds no results yet",
+        "run -o .*none.parquet` makes them",
+    ),
     "recheck: case files are gone": (
         ["recheck", "kept.parquet", "--versions", "2.4.1"],
         r"each of the 11 case files \S+\.py, \S+\.py, \S+\.py and 8 more is gone$",
@@ -66,7 +82,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "new: no such block": (["new", "two.md", "--block", "7"], "7", ""),
     "new: block that is no number": (["new", "two.md", "--block", "x"], "'x' is not a list of numbers", "--help"),
     "new: over a file": (["new", "two.md", "--block", "1", "-o", "text.parquet"], "not overwritten", "-o"),
-    "new: no such folder": (["new", "two.md", "--block", "1", "-o", "no/x.py"], "no/x.py cannot be written", ""),
+    "new: no such folder": (
+        ["new", "two.md", "--block", "1", "-o", "no/x.py"],
+        "-o no/x.py: the folder .*/no does not exist",
+        "-o FILE",
+    ),
 }
 
 

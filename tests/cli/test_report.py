@@ -65,7 +65,7 @@ REFUSED = {
     "unknown format": (["--format", "pdf"], "invalid choice: 'pdf'", "--help", 2),
     "the results themselves": (["-o", RESULTS], "-o is RESULTS itself", "another file", 2),
     "their journal": (["-o", RESULTS + ".journal"], "-o is RESULTS itself", "another file", 2),
-    "no such folder": (["-o", "/nowhere/at/all.md"], "-o /nowhere/at/all.md: cannot be written", "", 3),
+    "no such folder": (["-o", "/nowhere/at/all.md"], "the folder /nowhere/at does not exist", "-o FILE", 2),
 }
 
 

@@ -49,6 +49,18 @@ def state(folder: Path) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def test_a_build_that_does_not_exist_is_a_wrong_line(built: Tool) -> None:
+    answer = examined(built, "--versions", "2.4.9")
+    assert (answer.code, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: torch 2.4.9 does not exist here")
+
+
+def test_the_run_that_comes_next_is_the_one_that_was_asked_about(built: Tool) -> None:
+    answer = examined(built, "--from", "2.9.0", "-o", "a b.parquet")
+    words = f"--index-url {built.index.url} --store {built.folder / 'store'} --from 2.9.0 -o 'a b.parquet' --dry-run"
+    assert answer.stdout.splitlines()[-1].endswith(f"Next: bisect-torch run {words}")
+
+
 def test_nothing_on_the_disk_is_changed(built: Tool, tmp_path: Path) -> None:
     left = built.folder / "store" / "tmp" / "2.5.0-py3.11-pypi-0123456789ab~1-1"
     left.mkdir()
@@ -125,6 +137,8 @@ def test_a_damaged_stamp_and_a_changed_file(built: Tool) -> None:
         f"{second.name}: {module.relative_to(second)} is changed",
     ]
     assert [check["status"] for check in said] == ["ok", "warning", "warning"]
+    options = f"--python {built.python} --torch-backend pypi --store {built.folder / 'store'}"
+    assert said[1]["fix"] == f"bisect-torch envs build --versions {first.name.partition('-')[0]} {options}"
 
 
 def test_locks_of_living_runs(built: Tool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import re
@@ -15,8 +16,12 @@ from bisect_torch import uv_program
 from bisect_torch.doctor import Asked, Check, Status, machine, network, places, programs, variables
 from bisect_torch.doctor.probing import file_system, probe
 from bisect_torch.engine import host
-from bisect_torch.environments import Store
+from bisect_torch.environments import Store, plan_environments
+from bisect_torch.environments.disk import gb
 from bisect_torch.releases import IndexOptions, load_catalogue
+from bisect_torch.releases.index import catalogue_builds
+from bisect_torch.releases.nightly_words import nightly_word
+from bisect_torch.releases.selection import Selection, select
 from tests.support.index import FakeIndex, Fault
 from tests.support.mounting import mounted
 from tests.support.wheels import releases
@@ -259,7 +264,48 @@ def test_room_for_a_matrix(
     check = next(places.disk(asked))
     assert check.status is status
     assert re.search(said, check.means)
-    assert f"{len(load_catalogue())} environments to make take" in check.found
+    number = len(load_catalogue())
+    assert f"; {number} of {number} environments to make (2.4.1 to " in check.found
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("free", [500e9, 20e9])
+@pytest.mark.parametrize("chosen", [Selection(), Selection(versions=("2.6.0", "2.7.0", "2.9.1")), Selection("2.9.0")])
+def test_room_is_counted_as_a_run_counts_it(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, chosen: Selection, free: float, cached: bool
+) -> None:
+    """The same builds, the same numbers: what is to be made, downloaded, on the disk, and in how many turns."""
+    monkeypatch.setattr(places.shutil, "disk_usage", lambda folder: Usage(free))
+    monkeypatch.setattr(Store, "free_bytes", lambda store: int(free))
+    asked = dataclasses.replace(asked, store=Store.open(asked.store.root), selection=chosen)
+    if cached:
+        (asked.store.uv_cache / "wheels-v5" / "pypi" / "numpy" / "2.1.2-cp311-cp311").mkdir(parents=True)
+    plan = plan_environments(select(catalogue_builds(), chosen), asked.options(), in_groups=True)
+
+    check = next(places.disk(asked))
+
+    made = f"{len(plan.missing)} of {len(plan.environments)} environments to make"
+    said = f"{check.found} {check.means}"
+    assert made in said
+    assert plan.unknown == ()
+    assert f"{gb(plan.download_bytes)} to download" in said
+    assert (gb(plan.disk_bytes) + (" on disk" if plan.budget is None else ", each removed")) in said
+    if plan.budget is not None:
+        assert f"made in {len(plan.budget.groups(list(plan.budget.parts)))} turns" in said
+
+
+def test_what_only_an_index_knows_is_said_not_to_be_counted(asked: Asked) -> None:
+    for chosen, named in (
+        (Selection(nightly=(nightly_word("latest"),)), "nightly latest"),
+        (Selection(versions=("nightly", "2.99.0")), "nightly, 2.99.0"),
+        (Selection("2.99.0"), "2.99.0"),
+    ):
+        some = dataclasses.replace(asked, selection=chosen)
+        assert f"not counted: {named};" in next(places.disk(some)).means
+        assert list(programs.python_interpreters(some)) == []
+    both = next(places.disk(dataclasses.replace(asked, selection=Selection("2.9.0", "nightly"))))
+    assert "environments to make (2.9.0 to " in both.found
+    assert "not counted: nightly;" in both.means
 
 
 class Usage:

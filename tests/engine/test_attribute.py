@@ -142,6 +142,33 @@ def test_what_made_the_difference_is_named(ran: Tool, case: str) -> None:
         assert hybrid["processes"] >= 3
 
 
+def test_a_dry_run_says_what_is_there_and_makes_nothing(ran: Tool) -> None:
+    results = (ran.folder / "results.parquet").read_bytes()
+    begun = len(ran.index.begun)
+
+    answer = attribute(ran, "by_two_packages", "--dry-run")
+    data = attribute(ran, "by_two_packages", "--dry-run", "--json").data
+
+    assert answer.code == 0, answer.stderr
+    first, hybrids, rows, row = answer.stdout.splitlines()
+    assert first == "2 builds: 2 environments are there, 0 to be made"
+    assert hybrids.startswith("note: where the two differ, hybrids of them are made one after another")
+    assert (rows, row) == ("would run 1 instance on each build", "  by_two_packages")
+    assert [build["name"] for build in data["builds"]] == ["2.1.0", "2.2.0"]
+    assert (ran.folder / "results.parquet").read_bytes() == results
+    assert not [path for path in ran.index.begun[begun:] if path.endswith(".whl")]
+
+
+def test_after_a_run_of_one_case_another_one_of_that_file_is_found(ran: Tool) -> None:
+    """Of the newest run's line the file counts, not the case that it named."""
+    assert ran.run("cases.py::never", "--from", "2.1.0").code == 0
+
+    answer = attribute(ran, "by_torch", "--dry-run")
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stdout.endswith("would run 1 instance on each build\n  by_torch\n")
+
+
 def test_a_second_time_nothing_is_made_or_run_and_the_text_says_the_same(ran: Tool) -> None:
     first = attribute(ran, "by_numpy")
     begun = len(ran.index.begun)

@@ -368,8 +368,15 @@ def test_after_ctrl_c_what_had_no_answer_is_not_said_to_be_judged(
 
     out, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"judged {len(judged)} of 3 builds; made " in out
+    if judged:
+        assert f"judged {len(judged)} of 3 builds; made " in out
+    else:
+        again = next(
+            line for line in out.splitlines() if line.startswith("continue with: bisect-torch bisect repro.py")
+        )
+        assert out == f"interrupted before anything was judged\n{again}\n"
     assert "Traceback" not in said
+    assert ": not judged" not in said
     results = ResultsFile.open(tool.folder / "results.parquet")
     assert [each.build for each in results.observations()] == judged
 

@@ -51,5 +51,5 @@ def test_a_file_without_decoding_cases_is_refused(make_tool: MakeTool) -> None:
 
     assert (answer.code, answer.stdout) == (2, "")
     assert "results.parquet holds no results of decoding cases" in answer.stderr
-    assert "bisect-torch run --suite decoding makes them" in answer.stderr
+    assert "`bisect-torch run --suite decoding -o results.parquet` adds them" in answer.stderr
     assert json.loads(tool.call(tool.words("judge", "results.parquet", "--json")).stdout)["decoding"] is None

@@ -110,6 +110,27 @@ def test_what_was_bad_runs_again_and_each_row_says_what_became_of_it(tool: Tool)
     assert fixed["before"]["build"] == "2.2.0"
 
 
+def test_a_dry_run_says_what_would_be_made_and_run_and_changes_nothing(tool: Tool) -> None:
+    before = {path: path.read_bytes() for path in tool.folder.glob("*") if path.is_file()}
+    begun = len(tool.index.begun)
+
+    answer = recheck(tool, "--versions", "2.4.0", "--dry-run", "--state", "said.json", "-o", "dry.parquet")
+    data = recheck(tool, "--versions", "2.4.0", "--all", "--dry-run", "--json").data
+
+    assert answer.code == 0, answer.stderr
+    first, *_, rows, one, two, three = answer.stdout.splitlines()
+    assert first == "1 build: 0 environments are there, 1 to be made"
+    assert (rows, one, two, three) == (
+        "would run 3 instances on each build",
+        "  gets_fixed",
+        "  stays[n=1]",
+        "  changes",
+    )
+    assert len(data["instances"]) == 6
+    assert {path: path.read_bytes() for path in tool.folder.glob("*") if path.is_file()} == before
+    assert not [path for path in tool.index.begun[begun:] if path.endswith(".whl")]
+
+
 def test_with_all_what_was_ok_runs_too(tool: Tool) -> None:
     answer = recheck(tool, "--versions", "2.3.0", "--all", "--json")
 

@@ -109,6 +109,34 @@ def test_the_hint_of_a_reversed_range_is_the_range_that_works() -> None:
     assert caught.value.hint == "--from 2.5.0 --to 2.9.0"
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("2.4-2.6", "a range is --from 2.4 --to 2.6; several builds are 2.4,2.6"),
+        ("2.4.1..2.6.0", "a range is --from 2.4.1 --to 2.6.0; several builds are 2.4.1,2.6.0"),
+        (">=2.6", "a range is --from 2.6"),
+        ("<2.6", "a range is --to 2.6"),
+        ("2.4.1 2.6.0", "several builds are separated by commas: 2.4.1,2.6.0"),
+        ("latest", "without --to a range goes up to the newest release; `nightly` is the latest nightly build"),
+        ("torch==2.6.0", "versions look like 2.9.1; an interpreter is named by its path, with a slash"),
+        ("2.5\n.1", "versions look like 2.9.1; an interpreter is named by its path, with a slash"),
+    ],
+)
+def test_what_a_name_that_is_no_version_may_have_meant(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="is not a version") as caught:
+        names(Selection(versions=(name,)))
+    assert caught.value.hint == hint
+
+
+def test_builds_that_a_named_python_leaves_out_are_said() -> None:
+    notes: list[str] = []
+    assert [each.name for each in select(BUILDS, Selection(), python="3.10", note=notes.append)][-1] == "2.9.1"
+    assert notes == ["no wheel for Python 3.10, and so left out: 2.10.0"]
+    select(BUILDS, Selection(), python=None, note=notes.append)
+    select(BUILDS, Selection("2.5.0", "2.9.1"), python="3.10", note=notes.append)
+    assert len(notes) == 1
+
+
 def test_nightlies_alone_are_a_range() -> None:
     nightlies = tuple(build(f"2.16.0.dev202611{day:02}") for day in range(1, 6))
     chosen = names(Selection("2.16.0.dev20261102", "2.16.0.dev20261104"), builds=nightlies)

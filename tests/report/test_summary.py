@@ -79,6 +79,12 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on():
     assert "interrupted: what had finished is kept\ncontinue with: bisect-torch run c.py\n" in text
 
 
+def test_a_run_that_is_cut_off_before_anything_was_judged_is_no_matrix_of_question_marks():
+    series = tuple(dataclasses.replace(each, points=(None,) * len(each.builds)) for each in a_run().series)
+    text = plain(summary(dataclasses.replace(a_run(interrupted=True), series=series), 80))
+    assert text == "interrupted before anything was judged\ncontinue with: bisect-torch run c.py\n"
+
+
 def test_a_run_without_any_cell_still_says_so():
     assert plain(summary(findings(), 80)).startswith("0 cells: none\n")
 

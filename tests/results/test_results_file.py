@@ -285,7 +285,8 @@ def test_what_may_not_be_written_is_refused_before_the_run(tmp_path: Path, monke
     path = written(tmp_path / "r.parquet", [observation()])
     monkeypatch.setattr(os, "access", lambda *_: False)
     refused(path, "may not be")
-    refused(tmp_path / "s.parquet", "nothing may be written")
+    monkeypatch.setattr("bisect_torch.results.results_file.why_unwritable", lambda folder: "not yours")
+    refused(tmp_path / "s.parquet", "nothing can be written in .*: not yours")
 
 
 def test_results_that_must_exist_and_do_not_are_refused(tmp_path: Path) -> None:
