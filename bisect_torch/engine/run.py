@@ -221,6 +221,8 @@ class Run:
                 self._ledger.distrust(run, reason)
 
     def _why_confirm(self) -> str:
+        if len(self._request.builds) == 1:
+            return "what is to be told of this build, again in new processes"
         found = sum(len(analysis.transitions(each)) for each in self._all_series())
         if not found:
             return "the first and last build of every row, again in new processes"

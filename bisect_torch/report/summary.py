@@ -15,7 +15,8 @@ from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.predictions import prediction_words, predictions
-from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
 from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
@@ -102,7 +103,7 @@ def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
-    texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
+    texts += map(str, unjudged(findings))
     return texts + [clean(note) for note in findings.notes]
 
 

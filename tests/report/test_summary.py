@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.model import BuildKind
 from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.summary import summary
 from bisect_torch.report.terminal import print_lines
 from bisect_torch.report.text import clean, for_encoding, plain, width_of
-from bisect_torch.report.unjudged import unjudged
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
 
@@ -92,19 +91,6 @@ def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
 
 def test_nothing_changed_is_said():
     assert "No verdict changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
-
-
-@pytest.mark.parametrize(
-    ("module", "hint"),
-    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
-)
-def test_a_missing_module_comes_with_the_option_that_adds_it(module, hint):
-    broken = series("f", "ok", "ok")
-    points = tuple(point(name, "broken", reason=f"No module named {module!r}") for name in broken.builds)
-    found = unjudged(findings(series("g", "ok", "ok"), type(broken)("c", "f", "cpu", broken.builds, points)))
-    assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
-        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), hint)
-    ]
 
 
 def test_the_data_is_json_without_infinities_and_names_every_cell():

@@ -14,7 +14,8 @@ from bisect_torch.report.html import embedded
 from bisect_torch.report.html.document import details, matrix
 from bisect_torch.report.marks import DETAIL, FLAKY, OTHER_KIND
 from bisect_torch.report.predictions import prediction_words, predictions
-from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
 from bisect_torch.report.summary import count_words, note_words
 from bisect_torch.report.text import clean, plain, plural
 from bisect_torch.shipped import tool_version
