@@ -94,6 +94,8 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         module = missing[1].partition(".")[0]
         module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
+    if verdict is Verdict.BROKEN and reason.startswith("the case's own mistake"):
+        return "mend the case and run the same command again: only what has changed runs"
     if verdict is Verdict.BROKEN and "changed during the run" in reason:
         return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and "compiler" in reason:
