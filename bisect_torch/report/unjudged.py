@@ -95,7 +95,7 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
     if verdict is Verdict.BROKEN and reason.startswith("the case's own mistake"):
-        return "mend the case and run the same command again: only what has changed runs"
+        return "mend it and run the same command again"
     if verdict is Verdict.BROKEN and "changed during the run" in reason:
         return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and "compiler" in reason:
