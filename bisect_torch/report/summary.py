@@ -225,10 +225,15 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
         text = "the same command runs only what is new; --fresh runs all again"
         yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
     if findings.results is not None and _measured(findings):
-        yield (("other tolerances, no re-run: ", "dim"), (f"bisect-torch judge {_path(findings)} --rtol 1e-3", "dim"))
+        yield from _command("other tolerances, no re-run:", f"judge {_path(findings)} --rtol 1e-3", width)
     if findings.results is not None and _has_rows_at_fault(findings):
-        text = f'bisect-torch merge {_path(findings)} -k "not NAME" -o other.parquet'
-        yield from (((line, "dim"),) for line in wrap(["a file without such rows:", text], width, indent="  "))
+        leaving_out = f'merge {_path(findings)} -k "not NAME" -o other.parquet'
+        yield from _command("a file without such rows:", leaving_out, width)
+
+
+def _command(what: str, words: str, width: int) -> Iterable[Line]:
+    """What it is for, and a command that stands whole on a line, to be copied."""
+    return [((line, "dim"),) for line in wrap([what, f"bisect-torch {words}"], width, indent="  ")]
 
 
 def _has_rows_at_fault(findings: Findings) -> bool:
