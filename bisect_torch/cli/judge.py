@@ -116,6 +116,7 @@ def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:
     if tolerances is None:
         return findings
     words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
+    words += ", and wrong elements are as counted by the criterion of then"
     return dataclasses.replace(findings, notes=(*findings.notes, words, *not_rejudged_words(findings)))
 
 
