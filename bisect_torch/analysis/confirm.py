@@ -111,7 +111,8 @@ def wanted_repeats(
       where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
       convincing false series: each build shows one of its answers by chance.
 
-    A cell that times out is run in three processes at most. With fewer than two builds nothing is wanted.
+    A cell that times out is run in three processes at most. With a single build it is what is bad there, since nothing
+    else is told.
 
     Args:
         beside: Further lines of builds along which neighbours are compared. Their ends are confirmed only where they
@@ -121,8 +122,7 @@ def wanted_repeats(
     observation, and a cell has at most a fixed number of them.
     """
     settings = confirmation or Confirmation()
-    least = 1 if settings.every_cell else 2
-    lines = [line for line in (builds, *beside) if len(line) >= least]
+    lines = [line for line in (builds, *beside) if line]
     if not lines:
         return []
     cells = collect(observations, tolerances, keys=keys)
@@ -171,7 +171,7 @@ def _settled(
     return not any(
         point.flaky
         or ((build in ends or settings.every_cell) and _missing_at_end(point) != (0, 0))
-        or (build in outermost and _missing_outermost(point) != (0, 0))
+        or (build in outermost and _missing_outermost(point, builds) != (0, 0))
         for build, point in points.items()
     )
 
@@ -214,7 +214,11 @@ def _needs(
             continue
         elif (build in ends or settings.every_cell) and (missing := _missing_at_end(point)) != (0, 0):
             (forks, own), reason = missing, "the end of a transition"
-        elif build in outermost and (missing := _missing_outermost(point)) != (0, 0) and not cells[build].in_session:
+        elif (
+            build in outermost
+            and (missing := _missing_outermost(point, builds)) != (0, 0)
+            and not cells[build].in_session
+        ):
             (forks, own), reason, priority = missing, "the first or last build", 1
         elif flaky and (more := _more_for_flaky(point, most)):
             forks, reason, priority = more, "the case is flaky on another build", 2
@@ -228,13 +232,15 @@ def _missing_at_end(point: Point) -> tuple[int, int]:
     return max(0, CONFIRMING_PROCESSES - point.processes - own), own
 
 
-def _missing_outermost(point: Point) -> tuple[int, int]:
+def _missing_outermost(point: Point, builds: Sequence[str]) -> tuple[int, int]:
     """The same for the first and the last build: what is bad there is told, be it the same everywhere.
 
-    A hang is not waited for again.
+    A hang is not waited for again. What is ok on the only build ends no series.
     """
     if point.judgement.verdict.bad and point.judgement.verdict is not Verdict.TIMEOUT:
         return _missing_at_end(point)
+    if point.judgement.verdict is Verdict.OK and len(builds) == 1:
+        return 0, 0
     return 0, 0 if point.own_process else 1
 
 

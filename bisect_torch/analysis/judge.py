@@ -81,12 +81,15 @@ def _returned(observation: Observation, tolerances: Tolerances | None) -> Judgem
         return _failed_by_the_case(observation, tolerances, Judgement(Verdict.WRONG, "wrong", detail="returned False"))
     why = _why_wrong_at_any_tolerance(observation)
     if why is None and tolerances is not None and observation.error_bins is not None:
-        return _rejudged(observation, tolerances)
-    if why is None and _beyond_criterion(observation):
-        why = "values differ"
-    if why is None:
-        return Judgement(Verdict.OK, "ok")
-    return _wrong(observation, why)
+        judgement = _rejudged(observation, tolerances)
+    else:
+        if why is None and _beyond_criterion(observation):
+            why = "values differ"
+        judgement = Judgement(Verdict.OK, "ok") if why is None else _wrong(observation, why)
+    if observation.reason and judgement.verdict is not Verdict.WRONG:
+        # What it returned was still to run (worker/api.py): all that was checked before is not what it is about.
+        return Judgement(Verdict.BROKEN, "broken", reason=observation.reason)
+    return judgement
 
 
 def _wrong(observation: Observation, why: str) -> Judgement:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bisect_torch.analysis.transitions import NOT_AVAILABLE, why_not_solid
+from bisect_torch.analysis.transitions import API_ABSENT, why_not_solid
 from bisect_torch.model import Boundary, Point, Verdict
 
 
@@ -51,9 +51,9 @@ def reading_of(point: Point | None, *, judge_absent: bool = False) -> Reading:
         return Reading(State.UNJUDGED, reason=why_not_solid(point))
     judgement = point.judgement
     if judgement.api_absent and judge_absent:
-        return Reading(State.ABSENT, NOT_AVAILABLE)
+        return Reading(State.ABSENT, API_ABSENT)
     if judgement.api_absent:
-        return Reading(State.UNJUDGED, reason=NOT_AVAILABLE, absent=True)
+        return Reading(State.UNJUDGED, reason=API_ABSENT, absent=True)
     return Reading(State.OK if judgement.verdict is Verdict.OK else State.BAD, judgement.signature)
 
 

@@ -9,7 +9,7 @@ from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdic
 CONFIRMING_PROCESSES = 3
 """An end of a transition has run in this many different worker processes before the transition is confirmed."""
 
-NOT_AVAILABLE = "not available"
+API_ABSENT = "API absent"
 """What is said of a build whose torch does not have the name."""
 
 _LOUD = frozenset({Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM})
@@ -87,7 +87,7 @@ def why_not_solid(point: Point | None) -> str:
     if point.flaky:
         return "flaky: " + ", ".join(f"{signature} {count}" for signature, count in point.counts.items())
     if point.judgement.api_absent:
-        return NOT_AVAILABLE
+        return API_ABSENT
     verdict, reason = point.judgement.verdict.value, point.judgement.reason
     return f"{verdict}: {reason}" if reason and reason != verdict else verdict
 

@@ -100,6 +100,12 @@ def read_cases(path: Path, module: ast.Module) -> Reading:
     return Reading(module, True, dynamic, tuple(cases))
 
 
+def declares_cases(module: ast.Module) -> bool:
+    """Whether it uses bisect-torch's ``case``: what stands in it is a case file, and no script."""
+    names = _ApiNames(module)
+    return any(names.is_case(node) for node in ast.walk(module))
+
+
 class _ApiNames:
     """Under which names the file knows ``case`` and the module that has it. False when it does not."""
 

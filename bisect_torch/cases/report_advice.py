@@ -12,7 +12,7 @@ from bisect_torch.cases.report_code import Code
 from bisect_torch.cases.report_script import missing_imports, needed, packages, unknown_names
 
 _VERSION = re.compile(r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)")
-_CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck"})
+_CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck", "check"})
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "dropout"}
 )

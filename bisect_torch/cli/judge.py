@@ -27,6 +27,7 @@ tolerances in its check(). Rows that no tolerance can judge are named, with the 
 _EXAMPLES = """\
 examples:
   bisect-torch judge results.parquet                       the matrix again, as run printed it
+  bisect-torch judge results.parquet --unfold -k bmm       a line for each row, no two as one
   bisect-torch judge results.parquet --rtol 1e-3
   bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5 --json > judged.json
 
@@ -39,12 +40,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``judge`` command."""
     parser = subparsers.add_parser(
         "judge",
-        usage="%(prog)s [OPTIONS] RESULTS",
+        usage="%(prog)s [OPTIONS] RESULTS [CASE ...]",
         help="judge results again with other tolerances, without running",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these")
+    parser.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
+    parser.add_argument("--unfold", action="store_true", help="a line for each row, by its whole name")
     parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")
     parser.add_argument("--atol", type=_tolerance, metavar="X", help="absolute")
     parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
@@ -52,12 +56,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(args: argparse.Namespace) -> int:
     """Print the matrix and the transitions; the exit code is that of ``run``."""
+    from bisect_torch.cli.rows import only_chosen
     from bisect_torch.cli.run_findings import print_findings
     from bisect_torch.results import ResultsFile
 
-    findings = judged_again(ResultsFile.open(args.results, must_exist=True), _tolerances(args))
+    tolerances = _tolerances(args)
+    findings = judged_again(ResultsFile.open(args.results, must_exist=True), tolerances)
+    findings = _told(only_chosen(findings, args.cases, args.select, args.results), tolerances)
     findings = dataclasses.replace(findings, results=args.results)  # so that hints can be copied
-    print_findings(findings, as_json=args.json)
+    print_findings(findings, as_json=args.json, unfolded=args.unfold)
     return findings.exit_code
 
 
@@ -71,7 +78,6 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.report.findings import Findings
-    from bisect_torch.report.rejudged import not_rejudged_words
     from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
 
@@ -100,10 +106,18 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         runs=results.runs,
         sources=results.sources,
     )
-    if tolerances is not None:
-        words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
-        found = dataclasses.replace(found, notes=(*found.notes, words, *not_rejudged_words(found)))
     return results.private.inside(found)
+
+
+def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:
+    """With what is to be said of other tolerances, about these rows."""
+    from bisect_torch.report.rejudged import not_rejudged_words
+
+    if tolerances is None:
+        return findings
+    words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
+    words += ", and wrong elements are as counted by the criterion of then"
+    return dataclasses.replace(findings, notes=(*findings.notes, words, *not_rejudged_words(findings)))
 
 
 def _tolerances(args: argparse.Namespace) -> Tolerances | None:

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bisect_torch.results import ResultsFile
+    from bisect_torch.results.merging import Part
 
 _DESCRIPTION = """\
 Put the results of several files into one: shards of a run, several machines, a run that was killed (its
 journal is read too). Each observation is kept once, with the manifests, locks and case texts. The files
 that are read are not changed, unless the one after -o is among them: then the others are added to it.
+With -k only the rows that fit come into a new file: what was run by mistake stays where it is.
 """
 
 _EXAMPLES = """\
 examples:
   bisect-torch merge shard-1.parquet shard-2.parquet -o all.parquet
   bisect-torch merge all.parquet new.parquet -o all.parquet    add to a file
+  bisect-torch merge all.parquet -k "not scipy_sums" -o some.parquet    without rows that should not be there
 
 exit codes: 0 merged, 1 merged with conflicts (the same observation, not the same facts), 2 usage
 next: bisect-torch judge all.parquet    the matrix of all of them
@@ -37,6 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="A", help="results files")
+    parser.add_argument("-k", dest="select", metavar="EXPRESSION", help="only rows that fit: 'bmm and not float64'")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT", help="a new file, or one of those that are merged"
     )
@@ -46,7 +50,8 @@ def command(args: argparse.Namespace) -> int:
     """Write the merged file, say what came together; 1 where two files contradict one another.
 
     Raises:
-        UsageError: A file holds no results, one is named twice, or a file that is not merged is in the place of OUT.
+        UsageError: A file holds no results, one is named twice, a file that is not merged is in the place of OUT, or
+            -k fits no row, or is to take rows out of a file that is kept.
         InfrastructureError: OUT cannot be written; nothing has changed.
     """
     from bisect_torch.report.merging import merge_lines
@@ -56,14 +61,19 @@ def command(args: argparse.Namespace) -> int:
 
     _refuse_twice(args.files)
     _refuse_other_file(args.output, args.files)
+    _refuse_taking_out(args)
     files = [ResultsFile.open(path, must_exist=True) for path in args.files]
     target = ResultsFile.open(args.output)
     _tell_problems(args.files, files)
     parts = [Part(str(path), file.observations(), file.metadata) for path, file in zip(args.files, files, strict=True)]
+    every = sum(len(part.observations) for part in parts)
+    if args.select is not None:
+        parts = _only(parts, args.select)
+    left_out = every - sum(len(part.observations) for part in parts)
     merged = merge(parts)
     target.take_over(merged.observations, merged.metadata)
     target.finish()
-    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout)))
+    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout), left_out=left_out))
     return int(bool(merged.conflicts or merged.other_texts))
 
 
@@ -89,6 +99,35 @@ def _refuse_other_file(output: Path, files: Sequence[Path]) -> None:
                 f"{each} is there already, and is not among the files to be merged",
                 hint="name a new file after -o, or name this one among the files too to add the others to it",
             )
+
+
+def _refuse_taking_out(args: argparse.Namespace) -> None:
+    from bisect_torch.errors import UsageError
+
+    if args.select is not None and args.output.resolve() in {path.resolve() for path in args.files}:
+        raise UsageError(
+            f"-k takes nothing out of {args.output}: what was observed is never removed",
+            hint="name a new file after -o",
+        )
+
+
+def _only(parts: Sequence[Part], expression: str) -> list[Part]:
+    """The rows that fit, with all manifests, locks and texts."""
+    import dataclasses
+
+    from bisect_torch.cases import chooser
+    from bisect_torch.errors import UsageError
+
+    fits = chooser(expression)
+    found = [
+        dataclasses.replace(
+            part, observations=tuple(o for o in part.observations if fits(Path(o.case_file).name, o.instance))
+        )
+        for part in parts
+    ]
+    if not any(part.observations for part in found):
+        raise UsageError(f"-k {expression!r} fits no row", hint="bisect-torch judge RESULTS --unfold has their names")
+    return found
 
 
 def _tell_problems(paths: Sequence[Path], files: Sequence[ResultsFile]) -> None:

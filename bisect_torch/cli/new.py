@@ -61,6 +61,7 @@ def command(args: argparse.Namespace) -> int:
     Raises:
         UsageError: The report cannot be read, has no repro, or the file exists.
     """
+    from bisect_torch.cases.reading import declares_cases
     from bisect_torch.cases.report_advice import advice, first_two, options, reported_version
     from bisect_torch.cases.report_choice import choose, number_of
     from bisect_torch.cases.report_script import case_file, case_name, script
@@ -77,12 +78,14 @@ def command(args: argparse.Namespace) -> int:
     report = _read(args.report)
     choice = choose(report, args.block)
     name = case_name("repro" if to_stdout else args.output.stem)
-    text = case_file(choice.code, name) if args.case else script(choice.code)
+    already = declares_cases(choice.code.module)  # a report of this tool shows case files, too
+    as_case = args.case or already
+    text = case_file(choice.code, name) if as_case and not already else script(choice.code)
     if to_stdout:
         sys.stdout.write(text)
     else:
         _write_new(args.output, text)
-    found = advice(choice, report, as_case=args.case)
+    found = advice(choice, report, as_case=as_case)
     line = ["bisect-torch", "run", "repro.py" if to_stdout else str(args.output), *options(choice.code)]
     oldest, newest = first_two(report, known_releases())
     first = shlex.join([*line, "--versions", f"{oldest},{newest}"])
@@ -92,7 +95,7 @@ def command(args: argparse.Namespace) -> int:
 
         document = {
             "file": str(args.output),
-            "kind": "case file" if args.case else "script",
+            "kind": "case file" if as_case else "script",
             "block": number_of(report, choice.code),
             "line": choice.code.block.line,
             "why": choice.why,

@@ -65,7 +65,8 @@ FORMATS: Mapping[str, _Format] = {
     "junit": _Format("bisect_torch.report.junit", "junit"),
 }
 
-_BY_SUFFIX = {"md": "markdown", "xml": "junit", **{name: name for name in FORMATS}}
+_BY_SUFFIX = {"md": "markdown", **{name: name for name in FORMATS}, "xml": "junit"}
+"""Ending of a file's name to its format."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -96,7 +97,7 @@ def command(args: argparse.Namespace) -> int:
         BisectTorchError: The results cannot be read, hold no such case, or the report cannot be made or written.
     """
     from bisect_torch.cli.judge import judged_again
-    from bisect_torch.cli.rows import chosen_rows
+    from bisect_torch.cli.rows import only_chosen
     from bisect_torch.errors import UsageError
     from bisect_torch.results import ResultsFile
 
@@ -106,8 +107,7 @@ def command(args: argparse.Namespace) -> int:
         raise UsageError(f"{name} is nothing for a terminal", hint=f"name a file: -o matrix.{name}")
     results = ResultsFile.open(args.results, must_exist=True)
     findings = judged_again(results, None)
-    if args.cases or args.select is not None:
-        findings = findings.only(chosen_rows(findings.series, args.cases, args.select, args.results))
+    findings = only_chosen(findings, args.cases, args.select, args.results)
     if name == "markdown":
         from bisect_torch.report.markdown import nothing_found
 
@@ -150,7 +150,8 @@ def _format_of(output: str) -> str:
     if output == "-" or suffix in ("", "txt"):
         return "markdown"
     if suffix not in _BY_SUFFIX:
-        raise UsageError(f"-o {output}: no format is known by that name", hint=f"--format {'|'.join(FORMATS)}")
+        known = ", ".join(f".{each}" for each in _BY_SUFFIX)
+        raise UsageError(f"-o {output}: no format is known by that ending", hint=f"these are: {known}")
     return _BY_SUFFIX[suffix]
 
 

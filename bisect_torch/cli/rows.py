@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Series
+from bisect_torch.report.parameters import pairs
+
+if TYPE_CHECKING:
+    from bisect_torch.report.findings import Findings
+
+_AND_OTHERS = re.compile(r" and \d+ others?\b")
+"""How a line of a matrix ends that stands for several rows."""
 
 
 def is_named(name: str, series: Series) -> bool:
-    """Whether ``name`` is that of the instance, its case, its file (with or without the folder), or ``FILE::CASE``."""
-    case, path = series.instance.partition("[")[0], Path(series.case_file)
-    inside = (f"{series.case_file}::{series.instance}", f"{series.case_file}::{case}")
-    return name in (series.instance, case, *inside, series.case_file, path.name)
+    """Whether ``name`` is that of the instance, its case, its file (with or without folders), or ``FILE::CASE``.
+
+    Also as a matrix shows it, by its values: ``bmm[bfloat16,2]``.
+    """
+    case = series.instance.partition("[")[0]
+    values = ",".join(value for _, value in pairs(series.instance) or ())
+    file, inside, rest = name.rpartition("::")
+    if inside:
+        return rest in (series.instance, case) and _is_file(file, series)
+    return name in (series.instance, case, f"{case}[{values}]") or _is_file(name, series)
+
+
+def _is_file(name: str, series: Series) -> bool:
+    """The case file's path, or the end of it from some folder on."""
+    return name == series.case_file or series.case_file.endswith(f"/{name}")
+
+
+def only_chosen(findings: Findings, names: Sequence[str], expression: str | None, results: Path) -> Findings:
+    """Of what was found the rows that CASE and ``-k`` choose; all of it where neither is given.
+
+    Raises:
+        UsageError: A name or the expression fits no row.
+    """
+    if not names and expression is None:
+        return findings
+    return findings.only(_chosen_rows(findings.series, names, expression, results))
 
 
 def unknown_case(name: str, results: Path, series: Iterable[Series], device: str | None = None) -> UsageError:
@@ -23,11 +55,14 @@ def unknown_case(name: str, results: Path, series: Iterable[Series], device: str
     names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+    hint = f"did you mean {near[0]}?" if near else known
+    if _AND_OTHERS.search(name):
+        hint = f"bisect-torch judge {shlex.quote(str(results))} --unfold has each row by its name"
     where = f" on {device}" if device else ""
-    return UsageError(f"{results} holds no case {name!r}{where}", hint=f"did you mean {near[0]}?" if near else known)
+    return UsageError(f"{results} holds no case {name!r}{where}", hint=hint)
 
 
-def chosen_rows(
+def _chosen_rows(
     series: Sequence[Series], names: Sequence[str], expression: str | None, results: Path
 ) -> tuple[Series, ...]:
     """The series that have one of the names (any, where none is given) and fit the expression of ``-k``.
@@ -46,5 +81,9 @@ def chosen_rows(
     fits = chooser(expression)
     chosen = tuple(each for each in named if fits(Path(each.case_file).name, each.instance))
     if not chosen:
-        raise UsageError(f"-k {expression!r} fits none of {len(named)} instances", hint="it looks at file::instance")
+        sample = f"{Path(named[0].case_file).name}::{named[0].instance}"
+        raise UsageError(
+            f"-k {expression!r} fits none of {len(named)} instances",
+            hint=f"it looks at file::instance, such as {sample}",
+        )
     return chosen

@@ -31,7 +31,8 @@ examples:
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
   bisect-torch run --with-editable . --minor-only --pytest tests -k attention
 
-Results are kept: the same line again runs only what is missing.
+Results are kept, also after Ctrl-C: the same line again runs only what is missing. Once all cells have run,
+what is told of them is confirmed, which may take longer; Ctrl-C then ends with the matrix, not confirmed.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 next: bisect-torch report results.parquet    a bug report, a page or a picture of what was found
 """

@@ -67,8 +67,12 @@ def continue_with(words: Sequence[str]) -> str:
     return shlex.join(kept if pytest_words is None else [*kept, "--pytest", *pytest_words])
 
 
-def print_findings(findings: Findings, *, as_json: bool) -> None:
-    """Matrix, sentences and counts on stdout."""
+def print_findings(findings: Findings, *, as_json: bool, unfolded: bool = False) -> None:
+    """Matrix, sentences and counts on stdout.
+
+    Args:
+        unfolded: A line of the matrix for each row.
+    """
     if as_json:
         from bisect_torch.report.data import json_text
 
@@ -77,4 +81,4 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
     from bisect_torch.report.summary import summary
     from bisect_torch.report.terminal import print_lines, width_for
 
-    print_lines(summary(findings, width_for(sys.stdout)))
+    print_lines(summary(findings, width_for(sys.stdout), unfolded=unfolded))

@@ -77,7 +77,10 @@ class SecondLook:
 
     def reason(self) -> str:
         """Which cells are looked at again, in plain words."""
-        found = sum(len(analysis.transitions(each)) for each in self._series())
+        series = self._series()
+        if all(len(each.builds) == 1 for each in series):
+            return "what is to be told of this build, again in new processes"
+        found = sum(len(analysis.transitions(each)) for each in series)
         if not found:
             return "the first and last build of every row, again in new processes"
         ends = "both ends of 1 transition" if found == 1 else f"the ends of {found} transitions"

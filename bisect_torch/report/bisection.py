@@ -10,6 +10,7 @@ from typing import TextIO
 from packaging.version import Version
 
 from bisect_torch.analysis.question import Finished, Remark, RemarkKind
+from bisect_torch.analysis.transitions import API_ABSENT
 from bisect_torch.engine import events
 from bisect_torch.engine.bisect_request import (
     BisectEvent,
@@ -220,7 +221,8 @@ def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str
     build, other = clean(remark.build), clean(remark.other or "")
     if remark.kind is RemarkKind.END_NOT_JUDGED:
         instead = f"; {other} was taken instead, the nearest that can be" if remark.other else ""
-        return f"{build} cannot be judged ({clean(remark.reason)}){instead}"
+        how = "; --absent judge searches for where the API came or went" if remark.reason == API_ABSENT else ""
+        return f"{build} cannot be judged ({clean(remark.reason)}){instead}{how}"
     if remark.kind is RemarkKind.NOTHING_JUDGED:
         return f"nothing was searched: fewer than two builds from {build} to {other} can be judged"
     if remark.kind is RemarkKind.NO_OPPOSITE:
@@ -242,7 +244,7 @@ def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str
 
 
 def _does(point: Point) -> str:
-    return "is not available" if point.judgement.api_absent else does(point.judgement)
+    return "finds the API absent" if point.judgement.api_absent else does(point.judgement)
 
 
 def weighed_words(weighed: Weighed) -> list[str]:

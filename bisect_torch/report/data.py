@@ -14,7 +14,8 @@ from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.predictions import Predicted, predictions
-from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
 from bisect_torch.report.unjudged import unjudged
 
 FORMAT = 1
@@ -48,7 +49,8 @@ def as_data(findings: Findings) -> dict[str, object]:
             with ``verdict`` and ``model`` (the fault model that explains a wrong value, or null).
         decoding: null where no cell recorded greedy outputs, else see
             :func:`bisect_torch.report.decoding_data.decoding_data`.
-        unjudged: ``verdict``, ``reason``, ``cells`` (0 for a build that is not even known), ``builds``, ``hint``.
+        unjudged: ``verdict``, ``reason``, ``cells`` (0 for a build that is not even known), ``builds``, ``hint``,
+            ``text`` (all of it as a sentence).
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
             null (results judged again), a command line or null.
@@ -77,6 +79,7 @@ def as_data(findings: Findings) -> dict[str, object]:
                 "cells": each.cells,
                 "builds": list(each.builds),
                 "hint": each.hint,
+                "text": str(each),
             }
             for each in unjudged(findings)
         ],

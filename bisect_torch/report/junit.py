@@ -15,6 +15,7 @@ from bisect_torch.model import Observation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.seen import seen
 from bisect_torch.report.text import clean
+from bisect_torch.report.unjudged import are_local, hint, with_hint
 
 _KINDS = ("failure", "error", "skipped")
 
@@ -73,7 +74,9 @@ def _outcome(series: Series, point: Point | None, findings: Findings) -> tuple[s
     if judgement.verdict is Verdict.OK:
         return None, "", ""
     if not judgement.verdict.bad:
-        return "skipped", judgement.verdict.value, clean(judgement.reason or judgement.verdict.value)
+        what_to_do = hint(judgement.verdict, judgement.reason, local=are_local(findings, (point.build,)))
+        said = with_hint(judgement.reason, what_to_do) or judgement.verdict.value
+        return "skipped", judgement.verdict.value, clean(said)
     what = seen([(series, point)], findings)
     message = f"{clean(judgement.signature)}{': ' if what else ''}{what}"
     absent = "API absent: " if judgement.api_absent else ""

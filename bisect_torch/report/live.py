@@ -16,7 +16,7 @@ from bisect_torch.engine.events import Event, Note, RunFinished
 from bisect_torch.model import BuildProgress
 from bisect_torch.report.progress import RunProgress
 from bisect_torch.report.screen import counts_line, screen
-from bisect_torch.report.text import Line, clean, for_encoding, seconds_words
+from bisect_torch.report.text import Line, clean, for_encoding, seconds_words, wrap
 
 FRAME_S = 0.25
 """Seconds between two looks at the state: four a second are enough to follow, and cost nothing beside torch."""
@@ -69,9 +69,10 @@ class LiveReport:
             self._print(f"{how} after {seconds_words(event.seconds)}: {counts_line(self._progress)}", "bold")
 
     def _print(self, text: str, style: str) -> None:
-        """A line that stays, above the matrix."""
+        """A line that stays, above the matrix; broken between words, so that an address in it stays whole."""
+        lines = [((line, style),) for line in wrap(text.split(" "), self._console.width, indent="  ")]
         with suppress(OSError):  # the terminal is gone: the run goes on
-            self._console.print(Text(for_encoding(text, self._console.encoding), style=style))
+            self._console.print(rich_lines(lines, self._console.encoding, overflow="ignore"), soft_wrap=True)
 
     def _tick(self) -> None:
         pause = FRAME_S

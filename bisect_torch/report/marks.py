@@ -17,7 +17,7 @@ LETTERS: dict[str, tuple[str, str, str]] = {
     "undecidable": ("D", "undecidable at these tolerances", "cyan"),
     "skip": ("-", "skipped", "dim"),
     "uninstallable": ("U", "uninstallable", "dim"),
-    "broken": ("B", "broken environment", "cyan"),
+    "broken": ("B", "broken (environment or case)", "cyan"),
     "infra": ("I", "infrastructure failed", "cyan"),
 }
 """Verdict to letter, words, style."""

@@ -31,12 +31,14 @@ class Row:
         instance: The instance's name.
         device: Empty where the run has only one.
         marks: One for each build.
+        name: How the row is called where it stands alone; its instance's name where empty.
     """
 
     file: str
     instance: str
     device: str
     marks: tuple[Mark, ...]
+    name: str = ""
 
     @property
     def case(self) -> str:
@@ -46,28 +48,47 @@ class Row:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A row ready to be drawn: its label, and marks (None for a heading)."""
+    """A row ready to be drawn: its label, and marks (None for a heading).
+
+    Args:
+        others: It stands for other rows too, which its label does not name.
+    """
 
     label: str
     marks: tuple[Mark, ...] | None = None
+    others: bool = False
 
 
-def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool = True) -> list[Line]:
+def draw_unfolded(rows: Sequence[Row], builds: Sequence[str], width: int) -> list[Line]:
+    """The matrix with a line for each row, called by its whole name, which is never cut."""
+    labelled = [Labelled(clean(row.name or row.instance) + _device(row), row.marks) for row in rows]
+    label = max((width_of(row.label) for row in labelled), default=0) + 2
+    most = max(1, (width - label) // NARROW)
+    lines: list[Line] = []
+    for start in range(0, len(builds), most):
+        part = range(start, min(start + most, len(builds)))
+        lines += [*([()] if lines else []), *_block(labelled, builds, part, label, width)]
+    return [*lines, *legend_lines((mark for row in rows for mark in row.marks), width)]
+
+
+def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, unfolded: str = "") -> list[Line]:
     """The whole matrix with heads and legend.
+
+    Identical rows of one case are drawn once, with their number. In a long matrix, rows that are ok in every build are
+    counted only.
 
     Args:
         width: Columns of the terminal. Builds that do not fit beside the labels follow in a second block.
-        fold: Draw identical rows of one case once, with their number. In a long matrix, rows that are ok in every
-            build are counted only.
+        unfolded: The command that prints a line for each row, told where not every row has one that names it.
     """
     different = {id(row.marks): row.marks for row in rows}
-    labelled = label_rows(rows, fold=fold)
+    labelled = label_rows(rows, fold=True)
     left_out = 0
     if len(labelled) > LONG:
         ok = {key for key, marks in different.items() if all(mark == MARK_OK for mark in marks)}
         telling = [row for row in rows if id(row.marks) not in ok]
         left_out = len(rows) - len(telling)
-        labelled = label_rows(telling, fold=fold)
+        labelled = label_rows(telling, fold=True)
     lines: list[Line] = []
     for part in blocks(labelled, builds, width):
         if lines:
@@ -75,7 +96,10 @@ def draw(rows: Sequence[Row], builds: Sequence[str], width: int, *, fold: bool =
         lines.extend(draw_block(labelled, builds, part, width))
     if left_out:
         lines.append(((f"and {plural(left_out, 'row')} not shown: ok in every build", "dim"),))
-    return [*lines, *legend_lines((mark for marks in different.values() for mark in marks), width)]
+    lines += legend_lines((mark for marks in different.values() for mark in marks), width)
+    if unfolded and (left_out or any(row.others for row in labelled)):
+        lines += [((line, "dim"),) for line in wrap(["a line for each row:", unfolded], width, indent="  ")]
+    return lines
 
 
 def blocks(labelled: Sequence[Labelled], builds: Sequence[str], width: int) -> list[range]:
@@ -93,6 +117,11 @@ def draw_block(labelled: Sequence[Labelled], builds: Sequence[str], part: range,
     """Heads and rows for the builds in ``part``."""
     wanted = label_width(labelled)
     label = max(min(wanted, width - NARROW * len(part)), min(wanted, MIN_LABEL))
+    return _block(labelled, builds, part, label, width)
+
+
+def _block(labelled: Sequence[Labelled], builds: Sequence[str], part: range, label: int, width: int) -> list[Line]:
+    """The same with ``label`` columns for the labels."""
     top = heads([builds[place] for place in part], width - label, builds)
     lines: list[Line] = [((" " * label + text.rstrip(), "bold"),) for text in top.lines]
     for row in labelled:
@@ -156,21 +185,23 @@ def _label_case(case: str, rows: Sequence[Row], indent: str, fold: bool) -> Iter
     heading = ",".join(name for name, _ in known[id(rows[0])] or ()) if same_names else ""
     yield Labelled(indent + clean(case) + (f" [{clean(heading)}]" if heading else ""))
     for group in folded:
-        label = _values(group, rows, same_names) + _device(group[0])
-        yield Labelled(f"{indent}  {clean(label).strip()}", group[0].marks)
+        values, others = _values(group, rows, same_names)
+        label = f"{values}{f' and {others}' if others else ''}{_device(group[0])}"
+        yield Labelled(f"{indent}  {clean(label).strip()}", group[0].marks, others=bool(others))
 
 
-def _values(group: Sequence[Row], rows: Sequence[Row], same_names: bool) -> str:
-    """``*,65552 (2×)`` where the group is all rows with that value; else the first row's values and how many more."""
+def _values(group: Sequence[Row], rows: Sequence[Row], same_names: bool) -> tuple[str, str]:
+    """``*,65552 (2×)`` where the group is all rows with that value; else the first row's values, and in words how many
+    more there are."""
     first = group[0].instance
     own = pairs(first) if same_names else None
     text = first.partition("[")[2].removesuffix("]") if own is None else ",".join(value for _, value in own)
     if len(group) == 1:
-        return text
+        return text, ""
     common = in_common({row.instance for row in group}, [row.instance for row in rows]) if own else ()
     if common and own:
-        return ",".join(value if (name, value) in common else "*" for name, value in own) + f" ({len(group)}×)"
-    return f"{text} and {plural(len(group) - 1, 'other')}"
+        return ",".join(value if (name, value) in common else "*" for name, value in own) + f" ({len(group)}×)", ""
+    return text, plural(len(group) - 1, "other")
 
 
 def _device(row: Row) -> str:

@@ -12,19 +12,25 @@ MOST = 20
 """Conflicts, and cells that differ, that are named; the others are counted."""
 
 
-def merge_lines(parts: Sequence[Part], merged: Merged, output: str, width: int) -> list[Line]:
-    """The whole text, in lines of at most ``width`` columns."""
+def merge_lines(parts: Sequence[Part], merged: Merged, output: str, width: int, *, left_out: int = 0) -> list[Line]:
+    """The whole text, in lines of at most ``width`` columns.
+
+    Args:
+        left_out: Observations of rows that were not chosen, which are not among the parts.
+    """
     lines: list[Line] = []
-    for text in _texts(parts, merged, output):
+    for text in _texts(parts, merged, output, left_out):
         indent = " " * (len(text) - len(text.lstrip(" ")))
         words = text.strip().split(" ")
         lines += [((line, ""),) for line in wrap([indent + words[0], *words[1:]], width, indent=indent + "  ")]
     return lines
 
 
-def _texts(parts: Sequence[Part], merged: Merged, output: str) -> Iterator[str]:
+def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int) -> Iterator[str]:
     for part in parts:
         yield f"{clean(part.name)}: {_size(part.observations, len(part.metadata.runs))}"
+    if left_out:
+        yield f"left out: {plural(left_out, 'observation')} of rows that -k does not choose"
     yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}" + (
         f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file" if merged.repeated else ""
     )

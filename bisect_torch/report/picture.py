@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.report.canvas import Box, Shape, Words, as_png, as_svg, ellipsised, shown, width
-from bisect_torch.report.files import COMMANDS, short_names
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.heads import heads, tags
 from bisect_torch.report.marks import MARK_OK, Mark, legend
 from bisect_torch.report.matrix import Labelled, Row, label_rows
 from bisect_torch.report.summary import rows_of
 from bisect_torch.report.text import listed, plural
+from bisect_torch.report.title import about, title
 
 WIDTH = 840
 """Pixels at most: an issue's text on GitHub is 800 to 900 wide. Few builds take less."""
@@ -24,10 +24,6 @@ SCALE = 2
 
 MOST_LINES = 40
 """Lines of a picture; what is left out then is said below it."""
-
-_MOST_FILES = 3
-_LONGEST_NAME = 24
-"""Files, and letters of a build's name, that the title has."""
 
 _MARGIN = 12.0
 _ROW = 22.0
@@ -104,40 +100,20 @@ def _draw(findings: Findings) -> _Drawing:
     parts = _parts(len(findings.builds), label)
     most = max(map(len, parts), default=1)
     column = min(_WIDEST, (WIDTH - 2 * _MARGIN - label) / most)
-    title, about = shown(_title(findings)), shown(_about(findings))
-    needed = max(label + most * column, width(title, _TITLE, bold=True), width(about, _NOTE), _LEAST)
+    heading, below = shown(title(findings)), shown(about(findings))
+    needed = max(label + most * column, width(heading, _TITLE, bold=True), width(below, _NOTE), _LEAST)
     widths = _Widths(min(WIDTH, math.ceil(needed + 2 * _MARGIN)), label, column)
 
     shapes: list[Shape] = []
-    heading = ellipsised(title, _TITLE, widths.room, bold=True)
-    shapes.append(Words(_MARGIN, _MARGIN + _TITLE, heading, _TITLE, bold=True))
-    y = _note(shapes, about, _MARGIN + _TITLE + 2, widths) + _ROW / 2
+    fitting = ellipsised(heading, _TITLE, widths.room, bold=True)
+    shapes.append(Words(_MARGIN, _MARGIN + _TITLE, fitting, _TITLE, bold=True))
+    y = _note(shapes, below, _MARGIN + _TITLE + 2, widths) + _ROW / 2
     for part in parts:
         y = _block(shapes, labelled, findings.build_names, part, widths, y) + _ROW / 2
     y = _legend(shapes, legend(mark for row in rows for mark in row.marks), y, widths)
     for text in _notes(findings, left_out):
         y = _note(shapes, shown(text), y, widths)
-    return _Drawing(shapes, widths.whole, y + _MARGIN, f"{title}: {about}")
-
-
-def _title(findings: Findings) -> str:
-    """``cases.py on torch 2.4.1 … 2.14.0``."""
-    files = list(short_names(each.case_file for each in findings.series if each.case_file != COMMANDS).values())
-    commands = dict.fromkeys(each.instance for each in findings.series if each.case_file == COMMANDS)
-    what = listed([*files, *commands]) if len(files) <= _MOST_FILES else f"{len(files)} case files"
-    # The names of hybrids, and paths of interpreters, stand below the matrix.
-    names = [name for name in findings.build_names if len(name) <= _LONGEST_NAME]
-    on = f" on torch {names[0]}" if names else ""
-    return f"{what or 'nothing'}{on}{f' … {names[-1]}' if len(names) > 1 else ''}"
-
-
-def _about(findings: Findings) -> str:
-    """``Verdicts of 7 instances on 3 builds, by bisect-torch 0.1.0, 2026-11-30``."""
-    run: Mapping[str, object] = findings.runs[-1] if findings.runs else {}
-    tool = f"bisect-torch {run['tool_version']}" if run.get("tool_version") else "bisect-torch"
-    day = str(run.get("started_at") or "")[:10]
-    counted = f"{plural(len(findings.series), 'instance')} on {plural(len(findings.builds), 'build')}"
-    return f"Verdicts of {counted}, by {tool}{f', {day}' if day else ''}"
+    return _Drawing(shapes, widths.whole, y + _MARGIN, f"{heading}: {below}")
 
 
 def _note(shapes: list[Shape], text: str, y: float, widths: _Widths) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bisect_torch.model import Observation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.sentences import subject
+from bisect_torch.report.sentence import subject
 from bisect_torch.report.text import clean, listed, plural
 
 _Row = tuple[str, str, str]

@@ -6,80 +6,36 @@ build makes a sentence that says so and no transition; instances of one case wit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
+from bisect_torch.model import Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
-from bisect_torch.report.parameters import in_common
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.seen import explanations, seen
+from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One finding.
-
-    Args:
-        kind: Value of :class:`TransitionKind`, or ``flaky``, or ``always`` (the same bad verdict in every build).
-        text: The sentence.
-        evidence: Label and text of each line below it.
-        instances: Names of what it is about.
-        rows: Case file, instance and device of each.
-        before: Build at the older end; for ``flaky`` and ``always``, the first build.
-        after: Build at the newer end; for ``flaky`` and ``always``, the last build.
-        compare: Address of the list of commits between the ends, where both are known to be public.
-        bisect: The command that begins a bisection of the source between them, where one end is no release.
-    """
-
-    kind: str
-    text: str
-    evidence: tuple[tuple[str, str], ...]
-    instances: tuple[str, ...]
-    rows: tuple[tuple[str, str, str], ...]
-    before: str
-    after: str
-    compare: str | None = None
-    bisect: str | None = None
+from bisect_torch.report.throughout import always_sentence, flaky_sentence
 
 
 def sentences(findings: Findings) -> list[Sentence]:
     """All sentences, in the order of the instances and, within one, of the builds."""
-    order = {_key_of(each): place for place, each in enumerate(findings.series)}
+    order = {key_of(each): place for place, each in enumerate(findings.series)}
     placed: list[tuple[int, int, Sentence]] = []
     place_of = {name: place for place, name in enumerate(findings.build_names)}
     for group in _groups_of_transitions(findings.transitions):
-        place = order.get(_key_of(group[0].series), len(order))
+        place = order.get(key_of(group[0].series), len(order))
         placed.append((place, place_of.get(group[0].after.build, 0), transition_sentence(group, findings)))
-    changed = {_key_of(each.series) for each in findings.transitions}
+    changed = {key_of(each.series) for each in findings.transitions}
     for same in _groups_of_series(findings.series):
         sentence = flaky_sentence(same, findings)
-        if sentence is None and _key_of(same[0]) not in changed:
+        if sentence is None and key_of(same[0]) not in changed:
             sentence = always_sentence(same, findings)
         if sentence is not None:
-            placed.append((order[_key_of(same[0])], -1, sentence))
+            placed.append((order[key_of(same[0])], -1, sentence))
     return [sentence for _, _, sentence in sorted(placed, key=lambda each: each[:2])]
-
-
-def subject(series: Sequence[Series], findings: Findings) -> str:
-    """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
-    several = findings.several_devices
-    if len({_case_of(each) for each in series}) > 1:
-        words = (f" on {clean(each.device)}" if several else "" for each in series)
-        return listed([clean(findings.name_of(each)) + word for each, word in zip(series, words, strict=True)])
-    device = f" on {clean(series[0].device)}" if several else ""
-    if len(series) == 1:
-        return clean(findings.name_of(series[0])) + device
-    every = findings.instances_of.get(_case_of(series[0]), ())
-    amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
-    common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
-    which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
-    return f"{amount} instances of {clean(findings.case_of(series[0]))}{which}{device}"
 
 
 def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sentence:
@@ -99,7 +55,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
         text=text + ".",
         evidence=tuple(_evidence(group, findings, further)),
         instances=tuple(each.instance for each in series),
-        rows=tuple(map(_key_of, series)),
+        rows=tuple(map(key_of, series)),
         before=before,
         after=after,
         compare=further.compare,
@@ -189,14 +145,7 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     if first.between:
         yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group)
-    yield from _isolation(point for each in group for point in (each.before, each.after))
-
-
-def _isolation(points: Iterable[Point]) -> Iterable[tuple[str, str]]:
-    """A note where forks of a worker that had everything loaded answered otherwise than ``python file.py`` would."""
-    words = dict.fromkeys(f"{clean(point.in_forks)} on {clean(point.build)}" for point in points if point.in_forks)
-    if words:
-        yield "in a shared process", f"{listed(list(words), most=4)}; an interpreter of its own is what counts"
+    yield from isolation(point for each in group for point in (each.before, each.after))
 
 
 def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:
@@ -207,121 +156,12 @@ def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str,
 
 
 def _confidence(group: Sequence[Transition]) -> str:
-    before = min(_agreeing(each.before) for each in group)
-    after = min(_agreeing(each.after) for each in group)
+    before = min(agreeing(each.before) for each in group)
+    after = min(agreeing(each.after) for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
-
-
-def _agreeing(point: Point) -> int:
-    """Processes that gave the answer that counts."""
-    return min(point.processes, point.counts.get(point.judgement.signature, point.processes))
-
-
-def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
-    """The sentence for instances that gave different verdicts on the same build; None where none did."""
-    flaky = [point for each in series for point in each.answers if point is not None and point.flaky]
-    if not flaky:
-        return None
-    builds = {point.build for point in flaky}
-    names = [name for name in series[0].builds if name in builds]
-    judged = _judged_names(series)
-    span = clean(names[0]) if len(names) == 1 else f"{clean(names[0])} to {clean(names[-1])}"
-    counts: Counter[str] = Counter()
-    for point in flaky:
-        counts.update(point.counts)
-    total = counts.total()
-    words = listed(
-        [f"{clean(name)} in {count}" for name, count in counts.most_common() if name != Verdict.OK.value], most=5
-    )
-    where = f"{len(names)} of {plural(len(judged), 'build')}"
-    return Sentence(
-        kind="flaky",
-        text=f"{subject(series, findings)} {plural_verb('is', len(series))} flaky in {where} ({span}): "
-        f"{words} of {plural(total, 'run')}; no transition is claimed there.",
-        evidence=tuple(_flaky_evidence(series)),
-        instances=tuple(each.instance for each in series),
-        rows=tuple(map(_key_of, series)),
-        before=names[0],
-        after=names[-1],
-    )
-
-
-def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
-    found: dict[str, Counter[str]] = {name: Counter() for name in series[0].builds}
-    for each in series:
-        for point in each.answers:
-            if point is not None and point.flaky:
-                found[point.build].update(point.counts)
-    words = []
-    for name, counts in found.items():
-        if counts:
-            bad = ", ".join(f"{clean(key)} {number}" for key, number in sorted(counts.items()) if key != "ok")
-            words.append(f"{clean(name)}: {bad} of {counts.total()}")
-    yield "runs", listed(words, most=8)
-
-
-def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
-    """The sentence for instances with the same bad signature, or no such API, in every build that was judged."""
-    first = series[0]
-    judged = [point for point in first.answers if point is not None and point.judgement.verdict.judged]
-    if not judged or not judged[0].judgement.verdict.bad:
-        return None
-    if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
-        return None
-    judgement = judged[0].judgement
-    left = len(first.builds) - len(judged)
-    some = "any" if judgement.api_absent else "every"
-    every = f"{some} build" if not left else f"{some} judged build ({left} not judged)"
-    span = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}"
-    if len(judged) == 1:
-        every, span = clean(judged[0].build), "the only build judged"
-    what = plural_verb("is not available" if judgement.api_absent else does(judgement), len(series))
-    last = first.builds.index(judged[-1].build)
-    newest = [(each, point) for each in series if (point := each.points[last]) is not None]
-    what_seen = seen(newest[:1], findings)
-    models = explanations(newest, findings)
-    return Sentence(
-        kind="always",
-        text=f"{subject(series, findings)} {what} in {every}, {span}.",
-        evidence=(
-            *([("seen", what_seen)] if what_seen else []),
-            *([("explained by", models)] if models else []),
-            *_isolation(judged),
-        ),
-        instances=tuple(each.instance for each in series),
-        rows=tuple(map(_key_of, series)),
-        before=judged[0].build,
-        after=judged[-1].build,
-    )
-
-
-def plural_verb(phrase: str, number: int) -> str:
-    """``give`` for ``gives`` where the subject is several instances."""
-    if number == 1:
-        return phrase
-    verb, space, rest = phrase.partition(" ")
-    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise"}
-    return known.get(verb, verb.removesuffix("s")) + space + rest
-
-
-def _judged_names(series: Sequence[Series]) -> set[str]:
-    return {
-        point.build
-        for each in series
-        for point in each.answers
-        if point is not None and (point.flaky or point.judgement.verdict.judged)
-    }
-
-
-def _key_of(series: Series) -> tuple[str, str, str]:
-    return series.case_file, series.instance, series.device
-
-
-def _case_of(series: Series) -> tuple[str, str, str]:
-    return series.case_file, series.instance.partition("[")[0], series.device
 
 
 def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Transition]]:
@@ -329,7 +169,7 @@ def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Trans
     for each in transitions:
         old, new = each.before.judgement, each.after.judgement
         key = (
-            _case_of(each.series), each.kind, each.before.build, each.after.build, old.signature, new.signature,
+            case_of(each.series), each.kind, each.before.build, each.after.build, old.signature, new.signature,
             old.api_absent, new.api_absent, each.between, each.confirmed, _happened_before(each),
         )  # fmt: skip
         groups.setdefault(key, []).append(each)
@@ -350,5 +190,5 @@ def _groups_of_series(series: Iterable[Series]) -> list[list[Series]]:
                 for point in each.answers
             )
             known[id(each.answers)] = number.setdefault(history, len(number))
-        groups.setdefault((_case_of(each), known[id(each.answers)]), []).append(each)
+        groups.setdefault((case_of(each), known[id(each.answers)]), []).append(each)
     return list(groups.values())

@@ -11,9 +11,10 @@ from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
-from bisect_torch.report.matrix import Row, draw
-from bisect_torch.report.sentences import Sentence, sentences
-from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, wrap
+from bisect_torch.report.matrix import Row, draw, draw_unfolded
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
+from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, width_of, wrap
 from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
 
@@ -35,19 +36,32 @@ def rows_of(findings: Findings) -> list[Row]:
     several = len({each.device for each in findings.series}) > 1
     marks = {id(each.answers): marks_of(each) for each, _ in alike(findings.series)}
     return [
-        Row(each.case_file, each.instance, each.device if several else "", marks[id(each.answers)])
+        Row(
+            each.case_file,
+            each.instance,
+            each.device if several else "",
+            marks[id(each.answers)],
+            findings.name_of(each),
+        )
         for each in findings.series
     ]
 
 
-def summary(findings: Findings, width: int) -> list[Line]:
-    """The whole text, in lines of at most ``width`` columns (addresses may be longer)."""
+def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[Line]:
+    """The whole text, in lines of at most ``width`` columns (addresses and the names of rows may be longer).
+
+    Args:
+        unfolded: A line of the matrix for each row.
+    """
     if findings.interrupted and not any(point for each in findings.series for point in each.points):
         return _interrupted("interrupted before anything was judged", findings)
     found = sentences(findings)
     lines: list[Line] = []
-    if findings.series:
-        lines += [*draw(rows_of(findings), findings.build_names, width), ()]
+    if findings.series and unfolded:
+        lines += [*draw_unfolded(rows_of(findings), findings.build_names, width), ()]
+    elif findings.series:
+        how = f"bisect-torch judge {_path(findings)} --unfold" if findings.results is not None else ""
+        lines += [*draw(rows_of(findings), findings.build_names, width, unfolded=how), ()]
     for sentence in found:
         lines += [*_sentence(sentence, width), ()]
     # What few runs have is loaded for these alone.
@@ -69,7 +83,7 @@ def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
         yield ((text, style),)
     for label, text in sentence.evidence:
         if text in (sentence.compare, sentence.bisect):  # whole on its line, to be opened or copied
-            yield (("  " + text, ""),)
+            yield (("  " + text if width_of(text) + 2 <= width else text, ""),)
             continue
         head, *rest = wrap(text.split(" "), max(20, width - _LABEL - 2))
         yield (("  " + label.ljust(_LABEL), "dim"), (head, ""))
@@ -114,7 +128,7 @@ def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
-    texts += [str(each) + (f" (hint: {each.hint})" if each.hint else "") for each in unjudged(findings)]
+    texts += map(str, unjudged(findings))
     return texts + [clean(note) for note in findings.notes]
 
 
@@ -228,5 +242,26 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
         text = "the same command runs only what is new; --fresh runs all again"
         yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
     if findings.results is not None and _measured(findings):
-        path = shlex.quote(str(findings.results))
-        yield (("other tolerances, no re-run: ", "dim"), (f"bisect-torch judge {clean(path)} --rtol 1e-3", "dim"))
+        yield from _command("other tolerances, no re-run:", f"judge {_path(findings)} --rtol 1e-3", width)
+    if findings.results is not None and _has_rows_at_fault(findings):
+        leaving_out = f'merge {_path(findings)} -k "not NAME" -o other.parquet'
+        yield from _command("a file without such rows:", leaving_out, width)
+
+
+def _command(what: str, words: str, width: int) -> Iterable[Line]:
+    """What it is for, and a command that stands whole on a line, to be copied."""
+    return [((line, "dim"),) for line in wrap([what, f"bisect-torch {words}"], width, indent="  ")]
+
+
+def _has_rows_at_fault(findings: Findings) -> bool:
+    """Whether a row was broken or infra, and never judged: it may be one that should not be there."""
+    fault = (Verdict.BROKEN, Verdict.INFRA)
+    return any(
+        any(point is not None and point.judgement.verdict in fault for point in series.answers) and not _judged(series)
+        for series, _ in alike(findings.series)
+    )
+
+
+def _path(findings: Findings) -> str:
+    """The results file as a word of a command line."""
+    return clean(shlex.quote(str(findings.results)))

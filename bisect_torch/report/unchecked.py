@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import functools
 import re
 import sys
@@ -54,17 +55,32 @@ def unchecked(findings: Findings) -> list[Series]:
     one_of_each = {
         tuple(getattr(each, name) for name in _FACTS): each for each in telling(findings.observations, _FACTS)
     }
-    known: dict[tuple[str, str], bool] = {}
+    known: dict[tuple[str, str], _Known] = {}
     for each in one_of_each.values():
         place = each.case_file, each.case
-        known[place] = known.get(place, True) and _is_known_to_check_nothing(each, findings)
+        known[place] = min(known.get(place, _Known.RUNS), _known_of(each, findings))
     if not any(known.values()):
         return []
     return [
         each
         for each in findings.series
-        if known.get((each.case_file, each.instance.partition("[")[0]), False) and _is_ok_everywhere(each)
+        if (what := known.get((each.case_file, each.instance.partition("[")[0]), _Known.MAY_CHECK))
+        and _is_ok_everywhere(each)
+        and (what is _Known.RUNS or _no_value_is_kept(each, findings))
     ]
+
+
+class _Known(enum.IntEnum):
+    """What the text of a case tells: it may check something, or gives a value at most, or only runs."""
+
+    MAY_CHECK = 0
+    GIVES = 1
+    RUNS = 2
+
+
+def _no_value_is_kept(series: Series, findings: Findings) -> bool:
+    """Whether what the case gave could not be recorded anywhere, as a module or an object of a class of its own."""
+    return not any(digest for build in series.builds for (digest,) in findings.facts(series, build, ("digest",)))
 
 
 def _is_ok_everywhere(series: Series) -> bool:
@@ -72,21 +88,25 @@ def _is_ok_everywhere(series: Series) -> bool:
     return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
 
 
-def _is_known_to_check_nothing(observation: Observation, findings: Findings) -> bool:
+def _known_of(observation: Observation, findings: Findings) -> _Known:
     source = findings.sources.get(observation.case_file_hash)
     if source is None or observation.case_file == COMMANDS or observation.local_modules != "{}":
-        return False
+        return _Known.MAY_CHECK
     run = next((run for run in findings.runs if run.get("run_id") == observation.run_id), {})
-    by_output = any(word.partition("=")[0] == "--bad-if-output" for word in words_of(run))
-    return not by_output and checks_nothing(source, observation.case)
+    if any(word.partition("=")[0] == "--bad-if-output" for word in words_of(run)):
+        return _Known.MAY_CHECK
+    if checks_nothing(source, observation.case):
+        return _Known.RUNS
+    return _Known.GIVES if checks_nothing(source, observation.case, or_gives=True) else _Known.MAY_CHECK
 
 
 @functools.lru_cache(maxsize=256)
-def checks_nothing(source: str, case: str) -> bool:
+def checks_nothing(source: str, case: str, *, or_gives: bool = False) -> bool:
     """Whether a script, or this case of a case file, surely neither checks anything nor gives a value.
 
     Args:
         source: The whole file.
+        or_gives: It may give a value.
     """
     text = excerpt(source, case).text
     try:
@@ -96,7 +116,7 @@ def checks_nothing(source: str, case: str) -> bool:
     names = names_of_case(tree)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_case(node, names)]
     gives_value = any(returned_values(function) for function in functions)
-    return not gives_value and not any(map(_may_check, ast.walk(tree)))
+    return (or_gives or not gives_value) and not any(map(_may_check, ast.walk(tree)))
 
 
 def _may_check(node: ast.AST) -> bool:

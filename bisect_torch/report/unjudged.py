@@ -34,8 +34,8 @@ class Unjudged:
     def __str__(self) -> str:
         reason = f": {clean(self.reason)}" if self.reason else ""
         if not self.cells:
-            return f"{self.where} is not known, and was not run{reason}"
-        return f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}"
+            return with_hint(f"{self.where} is not known, and was not run{reason}", self.hint)
+        return with_hint(f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}", self.hint)
 
     @property
     def where(self) -> str:
@@ -45,9 +45,6 @@ class Unjudged:
 
 def unjudged(findings: Findings) -> list[Unjudged]:
     """One entry for each verdict and reason, those with the most cells first."""
-
-    def local(names: Container[str]) -> bool:
-        return all(build.kind is BuildKind.LOCAL for build in findings.builds if build.name in names)
 
     places: dict[tuple[Verdict, str], Counter[str]] = {}
     for series, number in alike(findings.series):
@@ -61,12 +58,12 @@ def unjudged(findings: Findings) -> list[Unjudged]:
             reason,
             names.total(),
             tuple(name for name in findings.build_names if name in names),
-            _hint(verdict, reason, local(names)),
+            hint(verdict, reason, local=are_local(findings, names)),
         )
         for (verdict, reason), names in places.items()
     ]
     found += [
-        Unjudged(Verdict.INFRA, reason, 0, (name,), _hint(Verdict.INFRA, reason, False))
+        Unjudged(Verdict.INFRA, reason, 0, (name,), hint(Verdict.INFRA, reason))
         for name, reason in findings.unknown.items()
     ]
     return sorted(found, key=lambda each: -each.cells)
@@ -76,8 +73,18 @@ _BROUGHT_BY = {"pkg_resources": "'setuptools<82'"}
 """What brings a module that torch's own environments once had: nothing of that name can be installed."""
 
 
-def _hint(verdict: Verdict, reason: str, local: bool) -> str:
-    """What to do about it.
+def are_local(findings: Findings, names: Container[str]) -> bool:
+    """Whether all these builds are local interpreters."""
+    return all(build.kind is BuildKind.LOCAL for build in findings.builds if build.name in names)
+
+
+def with_hint(reason: str, hint: str) -> str:
+    """``No module named 'scipy' (hint: --with scipy)``."""
+    return f"{reason} (hint: {hint})".strip() if hint else reason
+
+
+def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
+    """What to do about a cell that could not be judged; empty where there is nothing to do.
 
     Args:
         local: It concerns none but local interpreters, into which the tool installs nothing.
@@ -88,6 +95,8 @@ def _hint(verdict: Verdict, reason: str, local: bool) -> str:
         module = missing[1].partition(".")[0]
         module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
+    if verdict is Verdict.BROKEN and reason.startswith("the case's own mistake"):
+        return "mend it and run the same command again"
     if verdict is Verdict.BROKEN and "changed during the run" in reason:
         return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and "compiler" in reason:

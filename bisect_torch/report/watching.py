@@ -15,6 +15,7 @@ from bisect_torch.report.matrix import Row, draw
 from bisect_torch.report.phrases import does
 from bisect_torch.report.seen import seen
 from bisect_torch.report.text import Line, clean, for_encoding, listed, plain, plural, seconds_words, wrap
+from bisect_torch.report.unjudged import hint, with_hint
 
 _MOST = 6
 
@@ -124,7 +125,8 @@ def _details(state: WatchState) -> Iterable[tuple[str, str]]:
             if point is not None and point.judgement.signature != "ok":
                 judgement = point.judgement
                 what = does(judgement) if judgement.verdict.judged else judgement.verdict.value
-                why = seen([(series, point)], findings) if judgement.verdict.judged else clean(judgement.reason)
+                why = with_hint(clean(judgement.reason), hint(judgement.verdict, judgement.reason))
+                why = seen([(series, point)], findings) if judgement.verdict.judged else why
                 told[judgement.signature] = f"{clean(point.build)} {clean(what)}" + (f": {why}" if why else "")
     for text in list(told.values())[:_MOST]:
         yield text, "dim"

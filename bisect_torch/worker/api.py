@@ -5,6 +5,7 @@ Importing this module imports the standard library only; torch is imported by th
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 import functools
 import importlib.util
@@ -13,6 +14,7 @@ import os
 import random
 import re
 import sys
+import types
 from types import ModuleType
 from typing import (
     TYPE_CHECKING,
@@ -276,6 +278,9 @@ def _with_value(facts: Dict[str, Any], value: object) -> Dict[str, Any]:
     facts["returned_false"] = is_false(value)
     if value is None or isinstance(value, CheckResult):
         return facts
+    slip = left_to_run(value)
+    if slip:
+        facts["reason"] = slip
     own = digest.digest(value)
     facts["digest"] = digest.combine([facts.get("digest"), own]) if _checks else own
     return {name: fact for name, fact in facts.items() if fact is not None}
@@ -292,6 +297,31 @@ def is_false(value: object) -> bool:
     if torch is not None and isinstance(value, torch.Tensor):
         return bool(value.dtype is torch.bool and value.dim() == 0 and not value.item())
     return False
+
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+def left_to_run(value: object) -> Optional[str]:
+    """Why a cell was not judged whose case returned ``check``, a generator or the like instead of what that gives.
+
+    Also the first of a list or tuple. None for all other values: an object that can be called may well be what torch
+    made.
+    """
+    if isinstance(value, (list, tuple)):
+        return next((found for found in map(left_to_run, value) if found), None)
+    name = getattr(value, "__name__", "") if isinstance(value, _FUNCTIONS) else ""
+    if name and name != "<lambda>":
+        what, mend = f"the function {name}", f"write return {name}(…)"
+    elif isinstance(value, (*_FUNCTIONS, functools.partial)):
+        what, mend = "a lambda" if name else "a function", "call it"
+    elif isinstance(value, (collections.abc.Coroutine, collections.abc.AsyncGenerator)):
+        what, mend = "a coroutine", "asyncio.run(…) runs it"
+    elif isinstance(value, (collections.abc.Generator, map, filter, zip)):
+        what, mend = f"a {type(value).__name__}", "make a list of it"
+    else:
+        return None
+    return f"the case's own mistake: it returned {what}, not what that gives: {mend}"
 
 
 @contextlib.contextmanager

@@ -134,9 +134,32 @@ def test_a_script_repeats_in_interpreters_of_its_own() -> None:
     assert {w.isolation for w in wanted} == {Isolation.PROCESS}
 
 
-def test_one_build_needs_nothing() -> None:
-    assert wanted_repeats([observe("wrong")], ["2.4.1"]) == []
+@pytest.mark.parametrize("word", ["wrong", "error:RuntimeError", "crash:SIGSEGV"])
+def test_what_is_bad_on_the_only_build_is_seen_in_three_processes_one_of_its_own(word: str) -> None:
+    observations = confirm(answer([word]), BUILDS[:1])
+    assert [(each.repeat, each.isolation) for each in observations] == [(0, "fork"), (1, "fork"), (2, "process")]
+    assert repeats(confirm(answer([word]), BUILDS[:1], Isolation.PROCESS)) == {"2.0.0": 3}
+
+
+@pytest.mark.parametrize("word", ["ok", "skip", "broken"])
+def test_what_is_not_bad_on_the_only_build_needs_nothing(word: str) -> None:
+    assert wanted_repeats(first_pass(answer([word]), BUILDS[:1]), BUILDS[:1]) == []
     assert wanted_repeats([], []) == []
+
+
+def test_a_hang_on_the_only_build_is_waited_for_once_more_in_an_interpreter_of_its_own() -> None:
+    assert repeats(confirm(answer(["timeout"]), BUILDS[:1])) == {"2.0.0": 2}
+
+
+def test_the_only_build_of_a_part_is_no_end() -> None:
+    """The machine that has the first or the last one sees to it."""
+    part = Confirmation(edges=(False, False))
+    assert wanted_repeats(first_pass(answer(["wrong"]), BUILDS[:1]), BUILDS[:1], confirmation=part) == []
+
+
+def test_a_test_of_a_suite_on_the_only_build_does_not_run_by_itself() -> None:
+    observations = first_pass(answer(["wrong"]), BUILDS[:1], isolation=Isolation.SESSION)
+    assert wanted_repeats(observations, BUILDS[:1]) == []
 
 
 def test_what_is_confirmed_is_not_asked_for_again() -> None:

@@ -42,6 +42,22 @@ def test_a_slip_of_the_case_s_author_says_nothing_about_the_build(
     assert found.reason.startswith("the case's own mistake: ") == (signature == "broken")
 
 
+SLIP = "the case's own mistake: it returned the function check, not what that gives: write return check(…)"
+
+
+def test_a_case_that_returns_what_has_still_to_run_was_not_judged() -> None:
+    found = judge(observe("ok", reason=SLIP))
+    assert (found.signature, found.reason) == ("broken", SLIP)
+
+
+def test_what_such_a_case_has_checked_before_and_is_wrong_stays_wrong() -> None:
+    measured = {"checks": 1, "error_bins": "[[0, 1, 0.5]]", "wrong_elements": 1, "elements": 1}
+    observation = observe("ok", reason=SLIP, **measured)
+    assert judge(observation).signature == "wrong"
+    assert judge(observation, Tolerances(rtol=1e-3)).signature == "wrong"
+    assert judge(observation, Tolerances(rtol=10.0)).signature == "broken"
+
+
 def test_every_outcome_has_a_verdict() -> None:
     for outcome in Outcome:
         assert isinstance(judge(observe("ok", outcome=outcome.value)).verdict, Verdict)

@@ -372,4 +372,4 @@ def test_a_search_looks_over_builds_that_lack_the_name() -> None:
     ]
     (found,) = transitions(series, over_absent=True)
     assert (found.kind, found.before.build, found.after.build) == (TransitionKind.BROKE, "2.0.0", "2.3.0")
-    assert found.between == (("2.1.0", "not available"), ("2.2.0", "not available"))
+    assert found.between == (("2.1.0", "API absent"), ("2.2.0", "API absent"))

@@ -18,7 +18,7 @@ READINGS = {
     "b": Reading(State.BAD, "wrong"),
     "x": Reading(State.BAD, "error:RuntimeError"),
     "u": Reading(State.UNJUDGED, reason="broken"),
-    "m": Reading(State.UNJUDGED, reason="not available", absent=True),
+    "m": Reading(State.UNJUDGED, reason="API absent", absent=True),
 }
 
 

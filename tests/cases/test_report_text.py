@@ -240,6 +240,38 @@ def test_a_repro_that_decides_for_itself_is_told_nothing() -> None:
     assert kinds(f"```python\n{REPRO}```") == set()
 
 
+CASES = """\
+import torch
+from bisect_torch import case, check
+
+@case(n=[1, 2])
+def sums(n):
+    return check(torch.ones(n).sum(), reference=float(n))
+"""
+
+
+def test_a_case_file_in_a_report_is_written_as_it_is_and_told_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a report of this tool shows it: check() decides, and a case inside of a case would never run."""
+    report = tmp_path / "report.md"
+    report.write_text(f"```python\n{CASES}```\n")
+
+    for words in ([], ["--case"]):
+        path = tmp_path / f"cases{len(words)}.py"
+        assert main(["new", str(report), *words, "-o", str(path)]) == 0
+        assert path.read_text().partition("\n")[2] == CASES
+        (found,) = discover([path])
+        assert [each.name for each in found.instances or ()] == ["sums[n=1]", "sums[n=2]"]
+        assert "assert:" not in capsys.readouterr().out
+
+
+def test_a_check_decides_and_its_name_alone_does_not() -> None:
+    assert not [each for each in advice(choose(CASES), CASES, as_case=True) if each.kind == "assert"]
+    uncalled = CASES.replace("check(torch.ones(n).sum(), reference=float(n))", "check")
+    assert [each.kind for each in advice(choose(uncalled), uncalled, as_case=True)] == ["assert"]
+
+
 def test_future_imports_and_docstrings_stay_first() -> None:
     text = '"""What."""\nfrom __future__ import annotations\nx = torch.ones(1)\nassert x\n'
 

@@ -191,6 +191,34 @@ def test_shards_become_one_file_with_their_runs_and_the_shards_stay(
     assert {run["run_id"] for run in merged.runs} == {"run", "other"}
 
 
+def test_rows_that_should_not_be_there_are_left_out_of_a_new_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "all.parquet", OURS)
+    before = bytes_in(folder)
+
+    assert main(["merge", "all.parquet", "-k", "not same and not bits", "-o", "some.parquet"]) == 0
+
+    assert capsys.readouterr().out == (
+        "all.parquet: 5 observations of 1 run\n"
+        "left out: 3 observations of rows that -k does not choose\n"
+        "some.parquet: 5 observations of 1 run\n"
+    )
+    assert ResultsFile.open(folder / "some.parquet", must_exist=True).observations() == OURS[3:]
+    assert {name: digest for name, digest in bytes_in(folder).items() if "some" not in name} == before
+
+
+def test_k_never_takes_anything_out_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "all.parquet", OURS)
+    before = bytes_in(folder)
+
+    assert main(["merge", "all.parquet", "-k", "same", "-o", "all.parquet"]) == 2
+    assert "-k takes nothing out of all.parquet" in capsys.readouterr().err
+    assert main(["merge", "all.parquet", "-k", "softmax", "-o", "some.parquet"]) == 2
+    assert "-k 'softmax' fits no row" in capsys.readouterr().err
+    assert bytes_in(folder) == before
+
+
 def test_adding_to_a_file_that_is_among_those_merged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "all.parquet", OURS[:2])
     write(folder / "new.parquet", OURS[2:4])

@@ -15,6 +15,8 @@ import pytest
 
 from bisect_torch.cli.main import main
 from bisect_torch.cli.report import FORMATS
+from bisect_torch.cli.rows import is_named
+from tests.report.histories import series
 
 DATA = Path(__file__).parents[1] / "data"
 RESULTS = str(DATA / "real_cases_matrix.parquet")
@@ -47,6 +49,14 @@ def test_cases_and_k_choose_together(tmp_path: Path) -> None:
     assert [finding["instances"] for finding in document["findings"]] == [["chebyshev_t_nan"]] * 2
 
 
+@pytest.mark.parametrize(
+    "name", ["bmm[dtype=float32,n=2]", "bmm[float32,2]", "cases.py::bmm[dtype=float32,n=2]", "b/cases.py::bmm"]
+)
+def test_a_row_is_found_by_the_names_under_which_it_is_shown(name: str) -> None:
+    assert is_named(name, series("bmm[dtype=float32,n=2]", "ok", file="a/b/cases.py"))
+    assert not is_named(name, series("bmm[dtype=float32,n=3]", "ok", file="a/x/cases.py"))
+
+
 def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "issue.md"
     page.write_text("an older one")
@@ -61,7 +71,24 @@ def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytes
 REFUSED = {
     "unknown case": (["sign_nam"], "holds no case 'sign_nam'", "did you mean sign_nan?", 2),
     "unreadable -k": (["-k", "and and"], "-k 'and and': a name is missing", "for example", 2),
-    "-k that fits nothing": (["-k", "softmax"], "-k 'softmax' fits none of 20 instances", "file::instance", 2),
+    "-k that fits nothing": (
+        ["-k", "softmax"],
+        "-k 'softmax' fits none of 20 instances",
+        "file::instance, such as ",
+        2,
+    ),
+    "unknown ending": (
+        ["-o", "r.pdf"],
+        "-o r.pdf: no format is known by that ending",
+        "these are: .md, .markdown, .html, .png, .svg, .json, .csv, .junit, .xml",
+        2,
+    ),
+    "a line of the matrix that stands for several rows": (
+        ["float32,2 and 5 others"],
+        "holds no case 'float32,2 and 5 others'",
+        f"bisect-torch judge {RESULTS} --unfold has each row by its name",
+        2,
+    ),
     "unknown format": (["--format", "pdf"], "invalid choice: 'pdf'", "--help", 2),
     "the results themselves": (["-o", RESULTS], "-o is RESULTS itself", "another file", 2),
     "their journal": (["-o", RESULTS + ".journal"], "-o is RESULTS itself", "another file", 2),

@@ -220,3 +220,31 @@ def test_what_goes_on_after_an_interrupted_fresh_run_does_not_fill_in_old_result
     tool.run("script.py", "--from", "2.1.0")
 
     assert log.read_text() == "ran ran ran "
+
+
+def test_what_is_told_of_a_single_build_is_confirmed_and_what_is_ok_costs_nothing_more(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": WRONG})
+    tool.write("cases.py", CASES + "\n@case\ndef adds():\n    assert 1 + 1 == 2\n")
+
+    answer = tool.run("cases.py", "--from", "2.1.0", "--json")
+
+    seen = [series["cells"]["2.1.0"] for series in answer.data["series"]]
+    assert [(each["verdict"], each["processes"], each["own_process"]) for each in seen] == [
+        ("wrong", 3, True), ("ok", 1, False),
+    ]  # fmt: skip
+    (found,) = answer.data["findings"]
+    assert found["text"] == "answers gives silently wrong values in 2.1.0, the only build judged."
+    assert found["evidence"]["confidence"] == "seen in 3 processes, one of them its own interpreter"
+
+
+def test_a_case_that_returns_check_instead_of_calling_it_was_not_judged(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
+    tool.write("cases.py", "from bisect_torch import case, check\n\n@case\ndef answers():\n    return check\n")
+
+    answer = tool.run("cases.py", "--from", "2.1.0")
+
+    assert answer.code == 3
+    assert (
+        "2 cells broken in 2.1.0 and 2.2.0: the case's own mistake: it returned the function check, not what that "
+        "gives: write return check(…)"
+    ) in " ".join(answer.stdout.split())

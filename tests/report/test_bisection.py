@@ -73,7 +73,8 @@ WORDS = {
     "absent at the good end": (
         row(["api_absent", "wrong", "wrong"]),
         [
-            "2.1.0 cannot be judged (not available); 2.2.0 was taken instead, the nearest that can be",
+            "2.1.0 cannot be judged (API absent); 2.2.0 was taken instead, the nearest that can be; --absent judge"
+            " searches for where the API came or went",
             "2.2.0, which stands in for 2.1.0, named as good, gives silently wrong values",
             "2.2.0 and 2.3.0 are alike, each gives silently wrong values: there is nothing to search between them; "
             "should it show only sometimes: --flaky",

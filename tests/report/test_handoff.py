@@ -12,7 +12,8 @@ from bisect_torch.model import Build, BuildKind, TransitionKind
 from bisect_torch.releases.commits import Origin
 from bisect_torch.report.data import as_data
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
 from bisect_torch.report.summary import summary
 from bisect_torch.report.text import plain
 from tests.report.histories import findings, series

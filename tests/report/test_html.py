@@ -25,6 +25,7 @@ from bisect_torch.report.marks import marks_of
 from bisect_torch.report.rerun import build_part, instance_part, run_part
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import clean_lines
+from bisect_torch.report.title import about, title
 from bisect_torch.results import ResultsFile
 from tests.report import histories
 from tests.report.hostile import ATTACKS, CANARY, hostile_findings
@@ -84,6 +85,13 @@ def test_own_scripts_never_parse_text_as_markup() -> None:
     assert not re.findall(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function", embedded.own_script()
     )
+
+
+def test_the_page_has_the_title_of_the_picture(page: Page, real: Findings) -> None:
+    whole = f"{title(real)}: {about(real)}"
+    assert page.texts[0] == whole
+    assert title(real) in page.texts
+    assert f"<dc:title>{whole}</dc:title>" in (DATA / "reports" / "real_cases_matrix.svg").read_text()
 
 
 def test_the_outline_is_as_it_was_read(page: Page) -> None:

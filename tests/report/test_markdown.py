@@ -394,7 +394,8 @@ def test_nothing_found_says_why() -> None:
         "2 instances ok on every version that was judged, 2.4.1 to 2.5.0; not judged: 1 cell skip in 2.5.0"
     )
     assert nothing_found(reported(series("a", "broken", "infra"))) == (
-        "nothing could be judged (1 cell broken in 2.4.1 and 1 cell infra in 2.5.0)"
+        "nothing could be judged: 1 cell broken in 2.4.1 and 1 cell infra in 2.5.0 (hint: run the same command again: "
+        "only what is missing runs)"
     )
     assert nothing_found(reported(series("a", None, None))) == "there are no results for it"
     assert markdown(reported(series("a", "ok", "ok"))) == ""

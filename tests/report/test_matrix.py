@@ -9,7 +9,7 @@ import pytest
 from bisect_torch.model import Verdict
 from bisect_torch.report.heads import heads
 from bisect_torch.report.marks import ABSENT, LETTERS, MARK_NOT_RUN, MARK_OK, NOT_RUN, RUNNING, Mark, marks_of
-from bisect_torch.report.matrix import LONG, Row, blocks, draw, label_rows
+from bisect_torch.report.matrix import LONG, Row, blocks, draw, draw_unfolded, label_rows
 from bisect_torch.report.parameters import in_common
 from bisect_torch.report.text import plain, width_of
 from tests.report.histories import RELEASES, point, series
@@ -50,6 +50,37 @@ def test_fifteen_releases_read_in_80_columns():
         "  softmax         ?  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·\n"
         "· ok  W wrong (silent)  ? not run\n"
     )
+
+
+def alike(number: int) -> list[Row]:
+    """Rows of which no choice of values tells those that are wrong."""
+    return [row(f"bmm[dtype=float32,batch={n}]", MARK_OK, W if n in (2, 3) else MARK_OK) for n in range(number)]
+
+
+def test_where_a_line_stands_for_rows_that_it_does_not_name_the_way_to_them_is_told():
+    text = plain(draw(alike(5), RELEASES, 80, unfolded="bisect-torch judge r.parquet --unfold"))
+    assert "  float32,2 and 1 other" in text
+    assert text.endswith("\na line for each row: bisect-torch judge r.parquet --unfold\n")
+    whole = plain(draw(ROWS, RELEASES, 80, unfolded="bisect-torch judge r.parquet --unfold"))
+    assert "--unfold" not in whole, "each line says which rows it stands for"
+    long = [row(f"case_{number}") for number in range(LONG + 1)]
+    assert "--unfold" in plain(draw(long, RELEASES, 80, unfolded="bisect-torch judge r.parquet --unfold"))
+
+
+@pytest.mark.parametrize("width", [40, 70, 120])
+def test_unfolded_each_row_has_a_line_with_its_whole_name_and_all_its_marks(width):
+    rows = [
+        *alike(4),
+        row("softmax", W, device="cuda"),
+        dataclasses.replace(row("softmax", W), name="a/cases.py::softmax"),
+        row(f"one[{'long' * 20}=1]"),
+    ]
+    names = [*(each.instance for each in rows[:4]), "softmax @cuda", "a/cases.py::softmax", rows[-1].instance]
+    text = plain(draw_unfolded(rows, RELEASES, width))
+    for name, each in zip(names, rows, strict=True):
+        found = "".join(line.removeprefix(name) for line in text.splitlines() if line.startswith(f"{name} "))
+        assert found.split() == [f"{mark.letter}{mark.small}".strip() for mark in each.marks]
+    assert "others" not in text
 
 
 HYBRID = "2.14.0+" + ",".join(f"package-{number}==1.{number}.0" for number in range(9))

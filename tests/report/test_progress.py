@@ -344,6 +344,24 @@ def test_the_live_report_draws_and_leaves_notes_above(width):
     assert "\x1b[31m" not in text
 
 
+def test_an_address_in_a_note_is_never_broken():
+    address = f"https://index.example/{'a' * 60}/torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl"
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=50,
+        height=12,
+        color_system=None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with LiveReport(Terminal(), console=console) as report:
+        report(Note(f"{address} cannot be read: it is not there any more, and so it does not take part"))
+    text = console.file.getvalue()
+    assert address in text
+    assert "cannot be read: it is not there any more, and so\n" in text.replace("\r", "")
+
+
 def test_what_has_not_changed_is_not_drawn_again():
     console = Console(
         file=Terminal(), force_terminal=True, width=80, height=30, color_system=None, legacy_windows=False

@@ -220,7 +220,7 @@ def test_a_flaky_series_gets_a_sentence_with_its_numbers_and_no_transition():
     [
         (("wrong",) * 3, "f gives silently wrong values in every build, from 2.4.1 to 2.5.1."),
         (("timeout",) * 3, "f times out in every build, from 2.4.1 to 2.5.1."),
-        (("absent",) * 3, "f is not available in any build, from 2.4.1 to 2.5.1."),
+        (("absent",) * 3, "f finds the API absent in every build, from 2.4.1 to 2.5.1."),
         (("crash:SIGSEGV", None, "broken"), "f crashes with SIGSEGV in 2.4.1, the only build judged."),
         (
             ("error:KeyError", "skip", "error:KeyError"),
@@ -230,6 +230,50 @@ def test_a_flaky_series_gets_a_sentence_with_its_numbers_and_no_transition():
 )
 def test_what_is_bad_everywhere_is_said_once(history, text):
     assert only(series("f", *history)).text == text
+
+
+def test_what_was_seen_of_a_row_that_is_bad_everywhere_names_its_build():
+    found = only(series("f", "error:E", "error:E", "skip"), observations=failures("2.4.1", "2.5.0"))
+    assert dict(found.evidence) == {
+        "seen": "on 2.5.0: no 2.5.0",
+        "confidence": "3 and 3 processes agree at the first and the last build, each once in its own interpreter",
+    }
+
+
+def test_what_was_seen_on_the_only_build_need_not_name_it():
+    found = only(series("f", "error:E"), observations=failures("2.4.1"))
+    assert dict(found.evidence) == {
+        "seen": "no 2.4.1", "confidence": "seen in 3 processes, one of them its own interpreter",
+    }  # fmt: skip
+
+
+def failures(*builds):
+    return tuple(
+        observation(instance("f"), build, outcome="raised", error_type="E", message=f"no {build}") for build in builds
+    )
+
+
+@pytest.mark.parametrize(
+    ("processes", "own", "word", "doubt"),
+    [
+        (1, False, "wrong", True), (1, True, "wrong", True), (3, False, "wrong", True), (3, True, "wrong", False),
+        (1, False, "timeout", True), (1, True, "timeout", False),
+    ],
+)  # fmt: skip
+def test_what_is_bad_everywhere_and_not_confirmed_says_so(processes, own, word, doubt):
+    row = series("f", word, word)
+    ends = tuple(dataclasses.replace(each, processes=processes, own_process=own) for each in row.points)
+    found = only(dataclasses.replace(row, points=(ends[0], ends[1])))
+    assert found.text.endswith(", not confirmed.") == doubt
+    assert dict(found.evidence)["confidence"].startswith("not confirmed: ") == doubt
+
+
+def test_a_test_of_a_suite_that_is_bad_everywhere_ran_in_an_interpreter_with_full_teardown():
+    row = series("f", "wrong", "wrong")
+    ends = tuple(dataclasses.replace(each, processes=1, own_process=False) for each in row.points)
+    seen = observation(instance("f"), "2.5.0", isolation="session")
+    found = only(dataclasses.replace(row, points=ends), observations=(seen,))
+    assert "not confirmed" not in found.text
 
 
 @pytest.mark.parametrize(

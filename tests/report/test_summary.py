@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.model import BuildKind
 from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.summary import summary
 from bisect_torch.report.terminal import print_lines
 from bisect_torch.report.text import clean, for_encoding, plain, width_of
-from bisect_torch.report.unjudged import unjudged
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
 
@@ -96,21 +95,34 @@ def test_a_local_interpreter_is_named_with_the_torch_that_it_holds():
     assert "2.5.0 has torch 2.5.0+cu128.\n" in text
 
 
+@pytest.mark.parametrize("width", [40, 70, 72, 100])
+def test_an_address_stands_whole_on_a_line_and_is_not_indented_where_that_makes_it_too_long(width):
+    address = f"https://github.com/pytorch/pytorch/compare/{'25'.ljust(12, '0')}...{'251'.ljust(12, '0')}"
+    assert len(address) == 70, "as wide as a narrow terminal"
+    (line,) = [line for line in plain(summary(a_run(), width)).splitlines() if "https://" in line]
+    assert line == (f"  {address}" if width >= 72 else address)
+
+
+def test_a_row_that_was_never_judged_comes_with_the_way_to_a_file_without_it():
+    told = 'a file without such rows: bisect-torch merge r.parquet -k "not NAME" -o other.parquet\n'
+    never = findings(series("f", "broken", "infra"), series("g", "ok", "ok"), results=Path("r.parquet"))
+    assert told in plain(summary(never, 120))
+    once = findings(series("f", "broken", "ok"), series("g", "skip", "skip"), results=Path("r.parquet"))
+    assert "merge" not in plain(summary(once, 120))
+
+
+def test_the_summary_has_a_line_for_each_row_where_that_is_asked_for():
+    rows = [series(f"bmm[n={n}]", "ok", "wrong" if n in (1, 2) else "ok") for n in range(4)]
+    made = findings(*rows, results=Path("out dir/r.parquet"))
+    folded, unfolded = plain(summary(made, 100)), plain(summary(made, 100, unfolded=True))
+    assert "  1 and 1 other" in folded
+    assert "a line for each row: bisect-torch judge 'out dir/r.parquet' --unfold\n" in folded
+    assert "bmm[n=2]  ·      W\n" in unfolded
+    assert "--unfold" not in unfolded
+
+
 def test_nothing_changed_is_said():
     assert "No verdict changed between these builds.\n" in plain(summary(findings(series("f", "ok", "ok")), 80))
-
-
-@pytest.mark.parametrize(
-    ("module", "hint"),
-    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
-)
-def test_a_missing_module_comes_with_the_option_that_adds_it(module, hint):
-    broken = series("f", "ok", "ok")
-    points = tuple(point(name, "broken", reason=f"No module named {module!r}") for name in broken.builds)
-    found = unjudged(findings(series("g", "ok", "ok"), type(broken)("c", "f", "cpu", broken.builds, points)))
-    assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
-        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), hint)
-    ]
 
 
 def test_the_data_is_json_without_infinities_and_names_every_cell():

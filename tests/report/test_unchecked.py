@@ -69,13 +69,20 @@ def test_it_is_said_once_with_the_rows() -> None:
 
 def test_of_a_case_file_only_the_cases_that_check_nothing() -> None:
     rows = [series(name, "ok", "ok") for name in ("runs[n=1]", "runs[n=2]", "compares", "gives")]
-    told = found(CASES, *rows)
+    told = found(CASES, *rows, facts={"digest": "aa"})
 
     assert [each.instance for each in unchecked(told)] == ["runs[n=1]", "runs[n=2]"]
     assert any(note.startswith("2 rows only ran to their end: nothing was checked") for note in note_words(told, []))
     assert nothing_found(told) == (
         "4 instances ok on every version that was judged, 2.4.1 to 2.5.0; nothing was checked in 2 of them"
     )
+
+
+def test_a_value_that_cannot_be_recorded_is_none() -> None:
+    """A module, or an object of a class of its own, is not compared between releases."""
+    rows = [series(name, "ok", "ok") for name in ("compares", "gives")]
+
+    assert [each.instance for each in unchecked(found(CASES, *rows))] == ["gives"]
 
 
 @pytest.mark.parametrize("signatures", [("ok", "error:RuntimeError"), ("ok", "crash:SIGSEGV"), ("ok|wrong", "ok")])

@@ -85,7 +85,8 @@ def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
         main(["judge", str(tmp_path / "r.parquet"), "--rtol", "1e-3", "--json"])
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert notes[-4:] == [
-            "judged with rtol=0.001 and atol=0; nothing was run",
+            "judged with rtol=0.001 and atol=0; nothing was run, and wrong elements are as counted by the criterion "
+            "of then",
             "not judged again, 2 rows (asserted and ran): no check() stored numbers there, and what a case asserts or "
             "returns itself has no tolerance",
             "not judged again, 1 row (shape): another shape, dtype or structure, a NaN or an infinity is wrong at any "
@@ -95,6 +96,30 @@ def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
         ]
         main(["judge", str(tmp_path / "r.parquet"), "--json"])
         assert "not judged again" not in capsys.readouterr().out
+        main(["judge", str(tmp_path / "r.parquet"), "ran", "raises", "-k", "ra", "--rtol", "1e-3", "--json"])
+        document = json.loads(capsys.readouterr().out)
+        assert [row["instance"] for row in document["series"]] == ["ran", "raises"]
+        assert [note.partition(":")[0] for note in document["notes"] if note.startswith("not judged again")] == [
+            "not judged again, 1 row (ran)", "not judged again, 1 row (raises)",
+        ]  # fmt: skip
+
+
+def test_each_row_has_a_line_where_that_is_asked_for(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    file = ResultsFile.open(results)
+    for number in range(4):
+        answer = {"returned_false": number in (1, 2)}
+        row: dict[str, object] = {"instance": f"f[n={number}]", "case": "f", "key": f"{number}", **answer}
+        file.append(observation(build="2.9.1", build_name="2.9.1", **row))
+    main(["judge", str(results), "-k", "f["])
+    folded = capsys.readouterr().out
+    assert "1 and 1 other " in folded
+    assert f"a line for each row: bisect-torch judge {results} --unfold" in " ".join(folded.split())
+    main(["judge", str(results), "-k", "f[", "--unfold"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:5]] == [[f"f[n={n}]", "W" if n in (1, 2) else "·"] for n in range(4)]
 
 
 def test_a_killed_run_can_be_judged_from_its_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

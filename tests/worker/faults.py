@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
 import signal
 import subprocess
@@ -24,6 +25,50 @@ def right() -> None:
 @case
 def returns_false() -> bool:
     return False
+
+
+@case
+def returns_skip_uncalled() -> object:
+    return skip
+
+
+@case
+def returns_a_lambda() -> object:
+    return lambda: sum([1, 1]) == 3
+
+
+@case
+def returns_a_partial() -> object:
+    return functools.partial(sum, [1, 1])
+
+
+@case
+def returns_a_map() -> object:
+    return map(skip, ["no such device"])
+
+
+@case
+def returns_a_generator() -> object:
+    return (number == 3 for number in range(3))
+
+
+@case
+def returns_a_coroutine_in_a_list() -> object:
+    async def compare() -> bool:
+        return sum([1, 1]) == 3
+
+    coroutine = compare()
+    _hold.append(coroutine)  # else Python warns that it was never awaited
+    return [1, coroutine]
+
+
+@case
+def returns_what_can_be_called() -> object:
+    class Module:
+        def __call__(self) -> int:
+            return 3
+
+    return Module()
 
 
 @case

@@ -32,6 +32,7 @@ def check_untouched(worker: WorkerProcess) -> None:
     [
         ("right", {"outcome": "returned", "stdout_tail": "fine\n"}),
         ("returns_false", {"outcome": "returned", "returned_false": True}),
+        ("returns_what_can_be_called", {"outcome": "returned", "reason": None}),
         ("raises", {"outcome": "raised", "error_type": "ValueError", "message": "a wrong number: 17", "phase": "run"}),
         ("asserts", {"outcome": "raised", "error_type": "AssertionError", "frame_origin": "case"}),
         ("skips", {"outcome": "skipped", "reason": "no such device"}),
@@ -63,6 +64,22 @@ def test_what_happens_is_what_is_said(
     assert facts["isolation"] == isolation.value
     assert set(facts) <= FACT_FIELDS
     check_untouched(worker)
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("returns_skip_uncalled", "it returned the function skip, not what that gives: write return skip(…)"),
+        ("returns_a_lambda", "it returned a lambda, not what that gives: call it"),
+        ("returns_a_partial", "it returned a function, not what that gives: call it"),
+        ("returns_a_generator", "it returned a generator, not what that gives: make a list of it"),
+        ("returns_a_map", "it returned a map, not what that gives: make a list of it"),
+        ("returns_a_coroutine_in_a_list", "it returned a coroutine, not what that gives: asyncio.run(…) runs it"),
+    ],
+)
+def test_what_a_case_returns_that_has_still_to_run_is_said(start: StartWorker, case: str, reason: str) -> None:
+    facts = start().run(fault(case))
+    assert (facts["outcome"], facts["reason"]) == ("returned", f"the case's own mistake: {reason}")
 
 
 @pytest.mark.parametrize(("status", "outcome"), [(0, "returned"), (3, "exited"), (125, "skipped")])

@@ -7,11 +7,11 @@ observations follow one another in the order of the cells, as many as the cell's
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from bisect_torch.model import Build, Environment, Observation, Point, Series
+from bisect_torch.model import Build, BuildKind, Environment, Observation, Point, Series
 from bisect_torch.report.drift import WHAT, drifting
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.heads import tags
@@ -20,8 +20,9 @@ from bisect_torch.report.html.long_texts import limit_for, shortened
 from bisect_torch.report.marks import ABSENT, DETAIL, FLAKY, LETTERS, NOT_RUN, OTHER_KIND, marks_of
 from bisect_torch.report.parameters import pairs
 from bisect_torch.report.rerun import build_part, instance_part, run_part
-from bisect_torch.report.sentences import Sentence
+from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.text import clean, plural
+from bisect_torch.report.unjudged import hint, with_hint
 from bisect_torch.results.schema import COLUMNS
 
 SECTIONS = (
@@ -185,12 +186,23 @@ def _cell_columns(findings: Findings) -> dict[str, object]:
     return {
         "signature": column((each.signature if each else None for each in judgements), _clean_or_none),
         "detail": column((each.detail if each else None for each in judgements), _clean_or_none),
-        "reason": column((each.reason if each else None for each in judgements), _clean_or_none),
+        "reason": column(_reasons(findings), _clean_or_none),
         "counts": column(map(_counts, points), _clean_or_none),
         "in_forks": column((point.in_forks if point else None for point in points), _clean_or_none),
         "rel_error": column(rounded(3)(point.rel_error) if point else None for point in points),
         "observations": column(numbers),
     }
+
+
+def _reasons(findings: Findings) -> Iterator[str | None]:
+    """Why each cell could not be judged, and what to do about it."""
+    local = {build.name for build in findings.builds if build.kind is BuildKind.LOCAL}
+    for point in (point for series in findings.series for point in series.points):
+        if point is None:
+            yield None
+            continue
+        verdict, reason = point.judgement.verdict, point.judgement.reason
+        yield with_hint(reason, hint(verdict, reason, local=point.build in local))
 
 
 def _verdict(point: Point | None) -> str:

@@ -14,9 +14,11 @@ from bisect_torch.report.html import embedded
 from bisect_torch.report.html.document import details, matrix
 from bisect_torch.report.marks import DETAIL, FLAKY, OTHER_KIND
 from bisect_torch.report.predictions import prediction_words, predictions
-from bisect_torch.report.sentences import Sentence, sentences
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import sentences
 from bisect_torch.report.summary import count_words, note_words
 from bisect_torch.report.text import clean, plain, plural
+from bisect_torch.report.title import about, title
 from bisect_torch.shipped import tool_version
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ def html(findings: Findings) -> str:
     shown = found[:MOST_SENTENCES]
     page = _environment().get_template("page.html.jinja")
     return page.render(
-        title=_title(findings),
+        title=clean(title(findings)),
+        about=clean(about(findings)),
         facts=_facts(findings),
         counts=count_words(findings),
         findings=[_finding(each) for each in shown],
@@ -76,10 +79,6 @@ def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-
-
-def _title(findings: Findings) -> str:
-    return clean(findings.results.stem) if findings.results is not None else "results"
 
 
 def _facts(findings: Findings) -> list[str]:

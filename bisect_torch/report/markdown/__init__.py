@@ -43,7 +43,7 @@ def nothing_found(findings: Findings) -> str | None:
     }
     left = listed([str(each) for each in unjudged(findings)], most=3)
     if not judged:
-        return f"nothing could be judged ({left})" if left else "there are no results for it"
+        return f"nothing could be judged: {left}" if left else "there are no results for it"
     builds = [name for name in findings.build_names if name in judged]
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
     text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"

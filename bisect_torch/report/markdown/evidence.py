@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from bisect_torch.model import Observation, Outcome, Point, Transition, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.syntax import code, prose
-from bisect_torch.report.sentences import Sentence, transition_sentence
+from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentences import transition_sentence
 from bisect_torch.report.text import clean, shorten
 
 COMMIT = "https://github.com/pytorch/pytorch/commit/{}"

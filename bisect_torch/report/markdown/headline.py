@@ -8,8 +8,10 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.history import name_of
 from bisect_torch.report.markdown.syntax import prose
 from bisect_torch.report.phrases import did, does, noun
-from bisect_torch.report.sentences import always_sentence, flaky_sentence, plural_verb, statement, subject
+from bisect_torch.report.sentence import plural_verb, subject
+from bisect_torch.report.sentences import statement
 from bisect_torch.report.text import clean
+from bisect_torch.report.throughout import always_sentence, flaky_sentence
 
 _GOOD_ENDS = (TransitionKind.FIXED, TransitionKind.APPEARED)
 

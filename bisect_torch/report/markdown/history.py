@@ -10,7 +10,7 @@ from bisect_torch.model import Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.syntax import code, prose, table
 from bisect_torch.report.seen import seen
-from bisect_torch.report.sentences import subject
+from bisect_torch.report.sentence import subject
 from bisect_torch.report.text import listed
 
 _MOST_COLUMNS = 6
@@ -30,7 +30,7 @@ _MEANINGS = {
     "flaky": "repeats in different processes differ",
     "skip": "the case says that it does not apply",
     "uninstallable": "no environment could be made",
-    "broken": "the environment is at fault, which says nothing about torch",
+    "broken": "something that is not torch is missing or at fault, which says nothing about torch",
     "infra": "the machine is at fault, which says nothing about torch",
     "undecidable": "the stored numbers leave it open",
     "not run": "no result for this version",

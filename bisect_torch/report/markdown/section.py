@@ -13,8 +13,8 @@ from bisect_torch.report.markdown.reproduce import further, run_again
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
-from bisect_torch.report.sentences import flaky_sentence
 from bisect_torch.report.text import listed, plural
+from bisect_torch.report.throughout import flaky_sentence
 
 _MOST_ALIKE = 5
 

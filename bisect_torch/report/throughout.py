@@ -1,0 +1,131 @@
+"""Sentences about rows without a transition: flaky, or bad in the same way on every build. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from bisect_torch.analysis.transitions import confirmed
+from bisect_torch.model import Isolation, Point, Series, Verdict
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.phrases import does
+from bisect_torch.report.seen import explanations, seen
+from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, plural_verb, subject
+from bisect_torch.report.text import clean, listed, plural
+
+
+def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
+    """The sentence for instances that gave different verdicts on the same build; None where none did."""
+    flaky = [point for each in series for point in each.answers if point is not None and point.flaky]
+    if not flaky:
+        return None
+    builds = {point.build for point in flaky}
+    names = [name for name in series[0].builds if name in builds]
+    judged = _judged_names(series)
+    span = clean(names[0]) if len(names) == 1 else f"{clean(names[0])} to {clean(names[-1])}"
+    counts: Counter[str] = Counter()
+    for point in flaky:
+        counts.update(point.counts)
+    total = counts.total()
+    words = listed(
+        [f"{clean(name)} in {count}" for name, count in counts.most_common() if name != Verdict.OK.value], most=5
+    )
+    where = f"{len(names)} of {plural(len(judged), 'build')}"
+    return Sentence(
+        kind="flaky",
+        text=f"{subject(series, findings)} {plural_verb('is', len(series))} flaky in {where} ({span}): "
+        f"{words} of {plural(total, 'run')}; no transition is claimed there.",
+        evidence=tuple(_flaky_evidence(series)),
+        instances=tuple(each.instance for each in series),
+        rows=tuple(map(key_of, series)),
+        before=names[0],
+        after=names[-1],
+    )
+
+
+def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
+    found: dict[str, Counter[str]] = {name: Counter() for name in series[0].builds}
+    for each in series:
+        for point in each.answers:
+            if point is not None and point.flaky:
+                found[point.build].update(point.counts)
+    words = []
+    for name, counts in found.items():
+        if counts:
+            bad = ", ".join(f"{clean(key)} {number}" for key, number in sorted(counts.items()) if key != "ok")
+            words.append(f"{clean(name)}: {bad} of {counts.total()}")
+    yield "runs", listed(words, most=8)
+
+
+def _judged_names(series: Sequence[Series]) -> set[str]:
+    return {
+        point.build
+        for each in series
+        for point in each.answers
+        if point is not None and (point.flaky or point.judgement.verdict.judged)
+    }
+
+
+def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | None:
+    """The sentence for instances with the same bad signature, or no such API, in every build that was judged."""
+    first = series[0]
+    judged = [point for point in first.answers if point is not None and point.judgement.verdict.judged]
+    if not judged or not judged[0].judgement.verdict.bad:
+        return None
+    if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
+        return None
+    judgement = judged[0].judgement
+    left = len(first.builds) - len(judged)
+    every = "every build" if not left else f"every judged build ({left} not judged)"
+    span, on = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}", f"on {clean(judged[-1].build)}: "
+    if len(judged) == 1:
+        every, span, on = clean(judged[0].build), "the only build judged", ""
+    what = plural_verb("finds the API absent" if judgement.api_absent else does(judgement), len(series))
+    last = first.builds.index(judged[-1].build)
+    newest = [(each, point) for each in series if (point := each.points[last]) is not None]
+    what_seen = seen(newest[:1], findings)
+    models = explanations(newest, findings)
+    unsure, confidence = _confidence_of_ends(judged, series, findings)
+    return Sentence(
+        kind="always",
+        text=f"{subject(series, findings)} {what} in {every}, {span}{', not confirmed' if unsure else ''}.",
+        evidence=(
+            *([("seen", on + what_seen)] if what_seen else []),
+            *([("explained by", on + models)] if models else []),
+            ("confidence", confidence),
+            *isolation(judged),
+        ),
+        instances=tuple(each.instance for each in series),
+        rows=tuple(map(key_of, series)),
+        before=judged[0].build,
+        after=judged[-1].build,
+    )
+
+
+def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findings: Findings) -> tuple[bool, str]:
+    """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why not.
+
+    Two exceptions as in :mod:`bisect_torch.analysis.confirm`: a hang is waited for twice at most, and tests of a suite
+    ran in an interpreter with full teardown.
+    """
+    names = list(dict.fromkeys((judged[0].build, judged[-1].build)))
+    ends = [[point for each in series if (point := _at(each, name)) is not None] for name in names]
+    every = [point for points in ends for point in points]
+    own = all(point.own_process for point in every)
+    hangs = own and judged[-1].judgement.verdict is Verdict.TIMEOUT
+    in_suite = Isolation.SESSION.value in {o.isolation for o in findings.observed(series[0], names[-1])}
+    unsure = not (hangs or in_suite or all(map(confirmed, every)))
+    fewest = [min(map(agreeing, points)) for points in ends]
+    if len(names) == 1:
+        one_of_them = "" if fewest[0] == 1 else "one of them "
+        text = (
+            f"seen in {plural(fewest[0], 'process', 'processes')}{f', {one_of_them}its own interpreter' if own else ''}"
+        )
+    else:
+        how = ", each once in its own interpreter" if own else ""
+        text = f"{fewest[0]} and {plural(fewest[1], 'process', 'processes')} agree at the first and the last build{how}"
+    return unsure, f"not confirmed: {text}" if unsure else text
+
+
+def _at(series: Series, build: str) -> Point | None:
+    return series.answers[series.builds.index(build)]

@@ -1,0 +1,69 @@
+"""What could not be judged, and what to do about it: the same words in every report."""
+
+from __future__ import annotations
+
+import dataclasses
+from html import unescape
+
+import pytest
+
+from bisect_torch.model import BuildKind, Series, Verdict
+from bisect_torch.report.data import as_data
+from bisect_torch.report.html import html
+from bisect_torch.report.junit import junit
+from bisect_torch.report.markdown import markdown, nothing_found
+from bisect_torch.report.summary import summary
+from bisect_torch.report.text import plain
+from bisect_torch.report.unjudged import unjudged
+from tests.report.histories import findings, point, series
+from tests.report.pages import Page
+from tests.report.test_markdown import reported
+
+
+def broken(reason: str) -> Series:
+    row: Series = series("f", "broken", "broken")
+    return dataclasses.replace(row, points=tuple(point(name, "broken", reason=reason) for name in row.builds))
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
+)
+def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: str) -> None:
+    found = unjudged(findings(series("g", "ok", "ok"), broken(f"No module named {module!r}")))
+    assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
+        (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), hint)
+    ]
+
+
+def test_a_missing_package_is_told_with_the_same_words_in_every_report() -> None:
+    row = broken("No module named 'scipy'")
+    found = reported(series("g", "ok", "wrong"), row)
+    told = "2 cells broken in 2.4.1 and 2.5.0: No module named 'scipy' (hint: --with scipy)"
+
+    assert f"{told}\n" in plain(summary(found, 120))
+    assert f"Not judged: {told}." in markdown(found)
+    assert nothing_found(reported(row)) == f"nothing could be judged: {told}"
+    assert told in unescape(html(found))
+    assert [each["text"] for each in as_data(found)["unjudged"]] == [told]  # type: ignore[attr-defined]
+
+
+def test_a_broken_cell_says_what_to_do_about_it() -> None:
+    found = reported(broken("No module named 'scipy'"))
+
+    reasons = Page(html(found)).data("details-data")["cells"]["reason"]["values"]
+    assert reasons == ["No module named 'scipy' (hint: --with scipy)"]
+    assert junit(found).count("\"No module named 'scipy' (hint: --with scipy)\"") == 2
+    local = dataclasses.replace(
+        found, builds=tuple(dataclasses.replace(each, kind=BuildKind.LOCAL) for each in found.builds)
+    )
+    assert "(hint: install scipy in that interpreter's environment)" in junit(local)
+
+
+def test_broken_does_not_blame_the_environment_for_a_slip_of_the_case() -> None:
+    found = reported(series("g", "ok", "wrong"), broken("the case's own mistake: name 'chekk' is not defined"))
+
+    assert "*broken*: something that is not torch is missing or at fault, which says nothing about torch" in markdown(
+        found
+    )
+    assert "B broken (environment or case)" in plain(summary(found, 120))
