@@ -305,11 +305,12 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 def left_to_run(value: object) -> Optional[str]:
     """Why a cell was not judged whose case returned ``check``, a generator or the like instead of what that gives.
 
-    Also the first of a list or tuple. None for all other values: an object that can be called may well be what torch
-    made.
+    So is a list or tuple of nothing else: a function beside values is what ``torch.func.vjp`` gives. None for all other
+    values: an object that can be called may well be what torch made.
     """
     if isinstance(value, (list, tuple)):
-        return next((found for found in map(left_to_run, value) if found), None)
+        slips = [left_to_run(each) for each in value]
+        return slips[0] if slips and all(slips) else None
     name = getattr(value, "__name__", "") if isinstance(value, _FUNCTIONS) else ""
     if name and name != "<lambda>":
         what, mend = f"the function {name}", f"write return {name}(…)"

@@ -59,7 +59,12 @@ def returns_a_coroutine_in_a_list() -> object:
 
     coroutine = compare()
     _hold.append(coroutine)  # else Python warns that it was never awaited
-    return [1, coroutine]
+    return [coroutine]
+
+
+@case
+def returns_a_value_and_a_function() -> object:
+    return 1, lambda: 2
 
 
 @case

@@ -82,6 +82,11 @@ def test_what_a_case_returns_that_has_still_to_run_is_said(start: StartWorker, c
     assert (facts["outcome"], facts["reason"]) == ("returned", f"the case's own mistake: {reason}")
 
 
+def test_a_function_beside_a_value_is_a_value(start: StartWorker) -> None:
+    facts = start().run(fault("returns_a_value_and_a_function"))
+    assert (facts["outcome"], facts.get("reason")) == ("returned", None)
+
+
 @pytest.mark.parametrize(("status", "outcome"), [(0, "returned"), (3, "exited"), (125, "skipped")])
 def test_system_exit(start: StartWorker, isolation: Isolation, status: int, outcome: str) -> None:
     facts = start().run(fault("exits", isolation, parameters={"status": status}))
