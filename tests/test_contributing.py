@@ -56,6 +56,14 @@ def test_a_command_is_one_that_works(line: str) -> None:
             assert program == "python3", f"nobody has tried this: {line}"
 
 
+def test_the_first_tests_download_nothing() -> None:
+    first = GUIDE.partition("## ")[0]
+    lines = [line for block in re.findall(r"```console\n(.*?)```", first, re.DOTALL) for line in block.splitlines()]
+    tests = [line for line in lines if "/pytest " in line]
+    assert tests
+    assert [line for line in tests if '-m "not real_torch"' not in line] == []
+
+
 def test_every_mark_is_told() -> None:
     assert (
         set(re.findall(r"^\| `(\w+)` \| ", GUIDE.partition("| mark |")[2].partition("\n\n")[0], re.MULTILINE)) == MARKS
