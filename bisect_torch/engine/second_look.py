@@ -36,6 +36,7 @@ class SecondLook:
         self._making = making
         self._resweep = Resweep(site)
         self._tell = tell
+        self._without_end: list[CellRun] = []
 
     def ran(self, run: CellRun) -> None:
         """A cell ended in the environment of its build."""
@@ -63,14 +64,16 @@ class SecondLook:
         """Repeats that are still wanted, of cells whose builds can have an environment."""
         with self._tell.step("choosing confirmations"):
             more = self._making.waiting
+            self._without_end = self._possible(None, more_builds=more)
             # What a cell takes is looked up only where there is one to choose.
-            return self._possible(CONFIRMING_S, more_builds=more) if self._possible(None, more_builds=more) else []
+            return self._possible(CONFIRMING_S, more_builds=more) if self._without_end else []
 
     def left_out(self) -> int:
-        """How many repeats would still be wanted if there were no end to the time for them."""
-        return len(self._possible(None))
+        """How many repeats would have been wanted, at the last look at cells, if there were no end to the time for
+        them."""
+        return len(self._without_end)
 
-    def _possible(self, budget_s: float | None, *, more_builds: bool = False) -> list[CellRun]:
+    def _possible(self, budget_s: float | None, *, more_builds: bool) -> list[CellRun]:
         failed = {failure.build.name for failure in self._making.failures}
         wanted = self._ledger.confirmations(budget_s, more_builds=more_builds)
         return [run for run in wanted if run.build.name not in failed]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bisect_torch.engine.conditions import Facts
 from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.model import CaseFile, Environment
+
+if TYPE_CHECKING:
+    from bisect_torch.engine.conditions import Facts
 
 
 @dataclass(frozen=True)

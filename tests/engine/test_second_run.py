@@ -21,7 +21,10 @@ from tests.support.index import FakeIndex
 from tests.support.tool import Answer, Tool
 from tests.support.wheels import Wheel, fake_numpy, fake_setuptools, fake_torch
 
-RUNNING_CELLS = ("engine.executor", "engine.sessions", "engine.worker_process", "worker.protocol")
+RUNNING_CELLS = (
+    *("engine.cell_request", "engine.conditions", "engine.executor", "engine.sessions", "engine.worker_process"),
+    *("numerics.guard.settings", "worker.protocol"),
+)
 MAKING_ENVIRONMENTS = (
     "child_processes",
     "environments.backends",
