@@ -45,6 +45,10 @@ class Columns(Sequence[Observation]):
         """Which rows agree in these fields."""
 
     @abstractmethod
+    def first(self, names: Sequence[str]) -> Sequence[int]:
+        """A row of each combination of these fields, as :meth:`codes` has them, which takes less to keep."""
+
+    @abstractmethod
     def values(self, name: str) -> Sequence[object]:
         """One field of every row. A value that many rows share is one object."""
 
@@ -79,7 +83,7 @@ class Columns(Sequence[Observation]):
 
     def distinct(self, name: str) -> list[object]:
         """The different values of a field, in the order in which they first occur."""
-        return [self.field(place, name) for place in self.codes((name,)).first]
+        return [self.field(place, name) for place in self.first((name,))]
 
     @abstractmethod
     def field(self, place: int, name: str) -> object:
@@ -126,11 +130,11 @@ class Columns(Sequence[Observation]):
     @functools.cached_property
     def once_each(self) -> bool:
         """Whether all observations count: a row has one generation, a cell one key, a repeat one observation."""
-        if len(self.codes((*ROW, *GENERATION)).first) > len(self.codes(ROW).first):
+        if len(self.first((*ROW, *GENERATION))) > len(self.codes(ROW).first):
             return False
         beside = self.take(self.several(CELL))  # an observation that is alone in its cell counts
-        cells = len(beside.codes(CELL).first)
-        keys, repeats = (len(beside.codes((*CELL, name)).first) for name in ("key", "repeat"))
+        cells = len(beside.first(CELL))
+        keys, repeats = (len(beside.first((*CELL, name))) for name in ("key", "repeat"))
         return (keys, repeats) == (cells, len(beside))
 
     @functools.cached_property
@@ -171,7 +175,7 @@ def telling(observations: Iterable[Observation], names: Sequence[str]) -> Iterab
     Nothing else of them may be looked at.
     """
     if isinstance(observations, Columns):
-        return observations.only(observations.codes(names).first, names)
+        return observations.only(observations.first(names), names)
     return observations
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -22,6 +23,11 @@ FORMAT = 1
 """Version of this document. It grows when a key goes or changes its meaning; new keys may come without notice."""
 
 
+MOST_ALIKE = 100
+"""Rows of other causes with the same history that a cause names. Each stands in its own cause, too: were all named in
+all of those, the document would grow with the square of the rows."""
+
+
 def as_data(findings: Findings) -> dict[str, object]:
     """A document that ``json.dumps`` takes.
 
@@ -39,7 +45,8 @@ def as_data(findings: Findings) -> dict[str, object]:
         causes: Rows that are not ok everywhere, grouped by their likely cause (see
             :func:`bisect_torch.analysis.causes.causes`), the most severe first: ``rows`` (``case_file``, ``instance``,
             ``device``), ``changes`` (``kind``, ``before`` and ``after`` with ``build`` and ``signature``,
-            ``confirmed``) and ``same_history`` (rows).
+            ``confirmed``), ``same_history`` (rows, the first :data:`MOST_ALIKE` of them) and ``same_history_rows`` (how
+            many there are).
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
         dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
             (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
@@ -186,7 +193,8 @@ def _cause(cause: Cause) -> dict[str, object]:
             }
             for change in cause.changes
         ],
-        "same_history": [_row(each) for each in cause.same_history],
+        "same_history": [_row(each) for each in itertools.islice(cause.same_history, MOST_ALIKE)],
+        "same_history_rows": len(cause.same_history),
     }
 
 

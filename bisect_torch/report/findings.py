@@ -95,6 +95,14 @@ class Findings:
             return self.observations.take(self.observations.cells_of(_row(series)).get(build, ()))
         return self.by_cell.get((series.case_file, series.instance, series.device, build), ())
 
+    def all_observed(self) -> list[Observation]:
+        """The observations of all cells: series after series, in each build after build."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return [each for series in self.series for name in series.builds for each in self.observed(series, name)]
+        cells = ((columns.cells_of(_row(series)), series.builds) for series in self.series)
+        return list(columns.take([at for places, builds in cells for name in builds for at in places.get(name, ())]))
+
     def combinations(self, series: Series, names: Sequence[str]) -> Mapping[str, frozenset[int]]:
         """Build to numbers of the combinations of these fields that its observations have: cells with the same
         numbers have the same. Empty where it takes a look at the observations to know."""
@@ -111,7 +119,7 @@ class Findings:
         columns = self.observations
         if not isinstance(columns, Columns):
             return None
-        together = columns.codes((*ROW, *names)).first
+        together = columns.first((*ROW, *names))
         numbers = columns.codes(ROW).of
         rows = list(columns.by_row.number)
         return {rows[number] for number, times in Counter(numbers[place] for place in together).items() if times > 1}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from bisect_torch.results.schema import FIELDS, held_type
+from bisect_torch.results.schema import FIELDS, SELDOM_ALIKE, held_type
 
 
 class Source(Protocol):
@@ -43,8 +43,12 @@ class Held:
     def column(self, name: str) -> pa.Array:
         """One column, its texts as numbers into one dictionary."""
         if name not in self._columns:
-            self._columns[name] = self._joined(name)
+            self._columns[name] = _narrow(self._joined(name))
         return self._columns[name]
+
+    def once(self, name: str) -> pa.Array:
+        """As :meth:`column`, for what is not looked at again: one that would take much memory is not kept."""
+        return self._joined(name) if name in SELDOM_ALIKE and name not in self._columns else self.column(name)
 
     def _joined(self, name: str) -> pa.Array:
         chunks = [
@@ -67,11 +71,12 @@ class Held:
 
 
 def _narrow(column: pa.Array) -> pa.Array:
-    """With numbers as short as the dictionary allows: the names of 50 builds fit one byte."""
+    """With numbers as short as the dictionary allows, and one more for what is missing: the names of 50 builds fit one
+    byte."""
     if not pa.types.is_dictionary(column.type):
         return column
     for kind, most in ((pa.int8(), 2**7), (pa.int16(), 2**15)):
-        if len(column.dictionary) <= most:
+        if len(column.dictionary) < most:
             return pa.DictionaryArray.from_arrays(column.indices.cast(kind), column.dictionary)
     return column
 

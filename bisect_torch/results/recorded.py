@@ -6,7 +6,6 @@ import itertools
 import threading
 from array import array
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ Identity = tuple[str, int, str]
 IDENTITY = ("key", "repeat", "run_id")
 _PENDING = 4096
 """Observations that are held as they are before they become columns; each takes some 3 kB."""
-_TABLES = 64
+_TABLES = 32
 """Small tables that are held before they become one, in which each text stands once."""
 _BLOCK = 512
 _BLOCKS_KEPT = 64
@@ -56,6 +55,32 @@ def identity(observation: Observation) -> Identity:
     return observation.key, observation.repeat, observation.run_id
 
 
+class _Places:
+    """Where the records of each key stand. Most keys have one: a list for each would take as long as the keys to make.
+
+    Args:
+        keys: Of all records, in order.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._last = dict(zip(keys, range(len(keys)), strict=True))
+        self._earlier: dict[str, list[int]] = {}
+        if len(self._last) < len(keys):
+            for place, key in enumerate(keys):
+                if self._last[key] != place:
+                    self._earlier.setdefault(key, []).append(place)
+
+    def add(self, key: str, place: int) -> None:
+        """One more record, behind all others."""
+        if key in self._last:
+            self._earlier.setdefault(key, []).append(self._last[key])
+        self._last[key] = place
+
+    def of(self, key: str) -> list[int]:
+        """The places of a key's records, in order."""
+        return [*self._earlier.get(key, ()), self._last[key]] if key in self._last else []
+
+
 class Recorded:
     """Records, to which more are added. A later record of an observation takes the place of the earlier one.
 
@@ -71,7 +96,7 @@ class Recorded:
         self._number = 0 if stored is None else stored.num_rows
         self._guard = threading.Lock()
         self._rows: Rows | None = None
-        self._places: dict[str, list[int]] | None = None
+        self._places: _Places | None = None
         self._starts: list[int] = []
         self._held: list[Held] = []
         self._blocks: dict[tuple[int, int], list[Observation]] = {}
@@ -87,7 +112,7 @@ class Recorded:
             for values in several:
                 self._pending += values
                 if self._places is not None:
-                    self._places[values[KEY]].append(self._number)
+                    self._places.add(values[KEY], self._number)
                 self._number += 1
             if len(self._pending) >= _PENDING * WIDTH:
                 self._settle()
@@ -161,11 +186,8 @@ class Recorded:
         with self._guard:
             if self._places is None:
                 self._settle()
-                self._places = defaultdict(list)
-                keys = itertools.chain.from_iterable(source.column("key").to_pylist() for source in self._sources)
-                for place, each in enumerate(keys):
-                    self._places[each].append(place)
-            found = [self._at(place) for place in self._places.get(key, ())]
+                self._places = _Places([key for source in self._sources for key in source.column("key").to_pylist()])
+            found = [self._at(place) for place in self._places.of(key)]
         return list({identity(each): each for each in found}.values())
 
     def _settle(self) -> None:

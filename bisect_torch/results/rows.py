@@ -35,6 +35,7 @@ class Rows(Columns):
         self._places = places
         self._values: dict[str, Sequence[object]] = {}
         self._codes: dict[tuple[str, ...], Codes] = {}
+        self._first: dict[tuple[str, ...], Sequence[int]] = {}
         self._laid_out: dict[tuple[str, ...], Sequence[int]] = {}
 
     def __len__(self) -> int:
@@ -130,12 +131,18 @@ class Rows(Columns):
             self._codes[key] = self._codes_of(key)
         return self._codes[key]
 
+    def first(self, names: Sequence[str]) -> Sequence[int]:
+        key = tuple(names)
+        if key not in self._first:
+            self._first[key] = (self._codes.get(key) or self._codes_of(key)).first
+        return self._first[key]
+
     def _codes_of(self, names: tuple[str, ...]) -> Codes:
         together, most = pa.repeat(pa.scalar(0, pa.int64()), len(self)), 1
         for name in names:
             if name not in self.held.names:
                 continue
-            numbers, values = _numbered(self.column(name), DEFAULTS.get(name))
+            numbers, values = _numbered(self._own(self.held.once(name)), DEFAULTS.get(name))
             if len(values) < 2:
                 continue
             if most * len(values) > _MOST:
@@ -195,7 +202,9 @@ class Rows(Columns):
 
     def column(self, name: str) -> pa.Array:
         """One column as it is held."""
-        column = self.held.column(name)
+        return self._own(self.held.column(name))
+
+    def _own(self, column: pa.Array) -> pa.Array:
         return column if self._places is None else column.take(as_array(self._places))
 
 

@@ -3,11 +3,12 @@
     python -m tests.benchmarks.growth --cells 1000 10000 100000 1000000
     python -m tests.benchmarks.growth --cells 1000 10000 100000 --formats
 
-Each size runs in a process of its own, its limits in another. Seconds are CPU time (user and system) of this process,
-since wall time on a shared machine tells of its neighbours; memory is the largest resident set so far. Observations are
-made in blocks, and making them is not counted. The limits are what the same facts cost with nothing of ours: each cell
-through ``json.dumps`` and one ``os.write``, the same columns through ``pyarrow.parquet`` and nothing else. Prints
-tables for the README. Exit status 1 when the largest size is beyond ``--limit`` or ``--memory``.
+Each size runs in a process of its own, its limits in another, and what a killed run left in a third. Seconds are CPU
+time (user and system) of the process, since wall time on a shared machine tells of its neighbours; memory is the
+largest resident set so far. Observations are made in blocks, and making them is not counted. The limits are what the
+same facts cost with nothing of ours: each cell through ``json.dumps`` and one ``os.write``, the same columns through
+``pyarrow.parquet`` and nothing else. Prints tables for the README. Exit status 1 when the largest size is beyond
+``--limit`` or ``--memory``.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _TOTAL = ("append", "compact", "load", "judge again", "transitions", "summary", 
 """What counts as the whole way of a cell: batches, a journal that a killed run left and other formats come besides."""
 
 _TOGETHER = 100
+_KILLED = "killed.parquet"
 
 _MEANING = {
     "append": "each cell by itself into the journal, as it ends",
@@ -62,10 +64,11 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=10.0, help="CPU seconds of all steps at the largest size")
     parser.add_argument("--memory", type=float, default=1024.0, help="MiB at the largest size")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--floor", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=["floor", "recover"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
-        work = _floor if options.floor else functools.partial(_measure, formats=options.formats)
+        ours = functools.partial(_measure, formats=options.formats)
+        work = {"floor": _floor, "recover": _recover, None: ours}[options.part]
         print(json.dumps(work(options.one, options.folder)))
         return 0
     found = {cells: _both(cells, options) for cells in sorted(options.cells)}
@@ -82,12 +85,13 @@ def _both(cells: int, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         words = [sys.executable, "-m", "tests.benchmarks.growth", "--one", str(cells), "--folder", folder]
         words += ["--formats"] if options.formats else []
-        ours, floor = (
+        ours, *others = (
             json.loads(subprocess.run([*words, *more], check=True, stdout=subprocess.PIPE).stdout)
-            for more in ([], ["--floor"])
+            for more in ([], ["--part", "recover"], ["--part", "floor"])
         )
     for of in ("cpu", "wall", "memory"):
-        ours[of] |= floor[of]
+        for each in others:
+            ours[of] |= each[of]
     return dict(ours)
 
 
@@ -177,8 +181,7 @@ def _measure(cells: int, folder: Path, *, formats: bool) -> dict[str, Any]:
         (folder / "together.parquet.journal").unlink()
     journal = path.with_name(path.name + ".journal")
     size = journal.stat().st_size
-    killed = folder / "killed.parquet"
-    os.link(journal, killed.with_name(killed.name + ".journal"))
+    os.link(journal, folder / f"{_KILLED}.journal")
     clock("compact", results.finish)
     results.close()
     del results, block
@@ -194,9 +197,8 @@ def _measure(cells: int, folder: Path, *, formats: bool) -> dict[str, Any]:
     clock("transitions", lambda: analysis.wanted_repeats(again.observations(), builds))
     clock("summary", lambda: summary(findings, 120))
     clock("markdown", lambda: markdown(findings))
-    clock("recover", lambda: ResultsFile.open(killed, must_exist=True).finish())
     if formats:
-        _other_formats(clock, findings, again, path, killed)
+        _other_formats(clock, findings, path)
     return {"rows": rows, "bytes": path.stat().st_size, "journal": size, **clock.told()}
 
 
@@ -210,13 +212,26 @@ def _extend(results: ResultsFile, block: list[Observation]) -> None:
         results.extend(block[start : start + _TOGETHER])
 
 
-def _other_formats(clock: _Clock, findings: Findings, results: ResultsFile, path: Path, other: Path) -> None:
+def _recover(cells: int, folder: Path) -> dict[str, Any]:
+    """What the journal of a run that was killed costs the one that finds it."""
+    from bisect_torch.results import ResultsFile
+
+    clock = _Clock()
+    clock("recover", lambda: ResultsFile.open(folder / _KILLED, must_exist=True).finish())
+    return clock.told()
+
+
+def _other_formats(clock: _Clock, findings: Findings, path: Path) -> None:
     from bisect_torch.cli.main import main as command
     from bisect_torch.report.csv_table import csv_table
+    from bisect_torch.report.data import json_text
     from bisect_torch.report.html import html
     from bisect_torch.report.junit import junit
 
+    other = path.with_name("other.parquet")
+    os.link(path, other)
     clock("csv", lambda: csv_table(findings))
+    clock("json", lambda: json_text(findings))
     clock("junit", lambda: junit(findings))
     clock("html", lambda: html(findings))
     with open(os.devnull, "w") as nowhere:

@@ -87,8 +87,23 @@ def test_the_causes_are_in_the_data() -> None:
         "confirmed": True,
     }
     together = [row("bmm[n=1]"), row("bmm[n=2]")]
-    assert first == {"rows": together, "changes": [change], "same_history": [row("cat")]}
-    assert second == {"rows": [row("cat")], "changes": [change], "same_history": together}
+    assert first == {
+        "rows": together,
+        "changes": [change],
+        "same_history": [row("cat")],
+        "same_history_rows": 1,
+    }
+    assert second == {"rows": [row("cat")], "changes": [change], "same_history": together, "same_history_rows": 2}
+
+
+def test_many_causes_with_the_same_history_name_each_other_only_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "MOST_ALIKE", 5)
+    found = reported(*(series(f"case_{number}", "ok", "wrong") for number in range(40)))
+
+    causes: list[dict[str, list[object]]] = as_data(found)["causes"]  # type: ignore[assignment]
+
+    assert len(causes) == 40
+    assert {(len(each["same_history"]), each["same_history_rows"]) for each in causes} == {(5, 39)}
 
 
 # --- CSV

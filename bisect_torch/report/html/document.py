@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from bisect_torch.analysis.columns import telling
 from bisect_torch.model import Build, BuildKind, Environment, Observation, Point, Series
 from bisect_torch.report.drift import WHAT, drifting
 from bisect_torch.report.findings import Findings
@@ -79,9 +80,7 @@ def matrix(findings: Findings, found: Sequence[Sentence]) -> dict[str, object]:
 
 def details(findings: Findings) -> dict[str, object]:
     """What the details of a cell and the plots need."""
-    observed = [
-        each for series in findings.series for name in series.builds for each in findings.observed(series, name)
-    ]
+    observed = findings.all_observed()
     return {
         "selects": column((each.instance for each in findings.series), instance_part),
         "cells": _cell_columns(findings),
@@ -143,7 +142,7 @@ def _packages(environment: Environment) -> list[str]:
 def _rows(findings: Findings, cases: Sequence[tuple[str, str]]) -> dict[str, object]:
     place = {case: number for number, case in enumerate(cases)}
     seen: dict[tuple[str, str], Observation] = {}
-    for each in findings.observations:
+    for each in telling(findings.observations, ("case_file", "instance", "parameters")):
         seen.setdefault((each.case_file, each.instance), each)
     parameters = [_parameters(each.instance, seen.get((each.case_file, each.instance))) for each in findings.series]
     names = list(dict.fromkeys(name for each in parameters for name in each))
@@ -172,7 +171,7 @@ def _marks(findings: Findings) -> dict[str, object]:
     drift, edges = _drift(findings), _edges(findings)
     keys = [(id(series), build) for series in findings.series for build in series.builds]
     return {
-        "verdict": column(_verdict(point) for series in findings.series for point in series.points),
+        "verdict": column(_verdict(point) for series in findings.series for point in series.answers),
         "small": column(mark.small.strip() for series in findings.series for mark in marks_of(series)),
         "drift": column(drift.get(key, 0) for key in keys),
         "edge": column(edges.get(key, "") for key in keys),
