@@ -45,9 +45,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``bisect`` command."""
     parser = subparsers.add_parser(
         "bisect",
-        usage="%(prog)s [OPTIONS] CASE --good VERSION --bad VERSION\n"
-        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION -- COMMAND ARGS...\n"
-        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION --pytest ARGS...",
+        usage="%(prog)s [OPTIONS] CASE --good BUILD --bad BUILD\n"
+        "       %(prog)s [OPTIONS] --good BUILD --bad BUILD -- COMMAND ARGS...\n"
+        "       %(prog)s [OPTIONS] --good BUILD --bad BUILD --pytest ARGS...",
         help="find the release that changed it, with few installs",
         description="Find the two neighbouring releases between which a case changed: both ends are judged, then the "
         "middle, and so on: at most log2(builds) + 2 environments for one change. Builds that cannot be judged move "

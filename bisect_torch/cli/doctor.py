@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from bisect_torch.doctor import Check
 
 _DESCRIPTION = """\
-Look at what a run needs: uv, Pythons, index, store, disk, memory, compiler, GPU, variables. Name the builds, the
-Python and the backend as for `run`, and room and downloads are those of that run. Each line is
+Look at what a run needs: uv, Pythons, index, store, disk, memory, compiler, GPU, variables. Each line is
 ok, a warning (a run works, but not all of it or not as well) or a fault (it does not work), with what it
-means and a command that mends it. Nothing on the disk is changed, and torch is not needed.
+means and a command that mends it. Builds, Python and backend are named as for `run`: room and downloads
+are then those of that run. Nothing on the disk is changed, and torch is not needed.
 """
 
 _EXAMPLES = """\
 examples:
   bisect-torch doctor
-  bisect-torch doctor --offline                       ask no server
+  bisect-torch doctor --offline                              ask no server
   bisect-torch doctor --from 2.9.0 --store /data/torches     before the first run of these there
   bisect-torch doctor --json
 
