@@ -30,8 +30,8 @@ examples:
   bisect-torch attribute results.parquet repro --before 2.7.0 --after 2.7.0+today   after run --locks release,today
 
 Everything else is as in the run that made the results: files, options, Python, indexes (only --pass-env is named
-anew). Hybrids are environments like
-others: they are kept in the store, their results in the results file, and `bisect-torch envs remove NAME` removes one.
+anew). Hybrids are environments like others: they are kept in the store, their results in the results file, and
+`bisect-torch envs remove NAME` removes one.
 exit codes: 0 a cause was found, 2 usage, 3 it could not be separated or judged, 130 interrupted
 next: bisect-torch report results.parquet    a bug report that names the cause
 """

@@ -45,9 +45,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``bisect`` command."""
     parser = subparsers.add_parser(
         "bisect",
-        usage="%(prog)s [OPTIONS] CASE --good VERSION --bad VERSION\n"
-        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION -- COMMAND ARGS...\n"
-        "       %(prog)s [OPTIONS] --good VERSION --bad VERSION --pytest ARGS...",
+        usage="%(prog)s [OPTIONS] CASE --good BUILD --bad BUILD\n"
+        "       %(prog)s [OPTIONS] --good BUILD --bad BUILD -- COMMAND ARGS...\n"
+        "       %(prog)s [OPTIONS] --good BUILD --bad BUILD --pytest ARGS...",
         help="find the release that changed it, with few installs",
         description="Find the two neighbouring releases between which a case changed: both ends are judged, then the "
         "middle, and so on: at most log2(builds) + 2 environments for one change. Builds that cannot be judged move "
@@ -125,7 +125,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_plan import print_plan, print_wrapped
     from bisect_torch.cli.run_request import tell_late_options
     from bisect_torch.engine.bisection import Bisection
     from bisect_torch.report.bisection import BisectionReport
@@ -139,7 +139,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         print_plan(request.run, as_json=args.json, lines=lines)
         return 0
     if not args.quiet:
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        print_wrapped(lines, sys.stderr)
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     with profiling.written(request.run.file.private):
         result = Bisection(request, profiling.observing(observe), interruption).execute()

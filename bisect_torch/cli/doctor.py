@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from bisect_torch.doctor import Check
 
 _DESCRIPTION = """\
-Look at what a run needs: uv, Pythons, index, store, disk, memory, compiler, GPU, variables. Name the builds, the
-Python and the backend as for `run`, and room and downloads are those of that run. Each line is
+Look at what a run needs: uv, Pythons, index, store, disk, memory, compiler, GPU, variables. Each line is
 ok, a warning (a run works, but not all of it or not as well) or a fault (it does not work), with what it
-means and a command that mends it. Nothing on the disk is changed, and torch is not needed.
+means and a command that mends it. Builds, Python and backend are named as for `run`: room and downloads
+are then those of that run. Nothing on the disk is changed, and torch is not needed.
 """
 
 _EXAMPLES = """\
 examples:
   bisect-torch doctor
-  bisect-torch doctor --offline                       ask no server
+  bisect-torch doctor --offline                              ask no server
   bisect-torch doctor --from 2.9.0 --store /data/torches     before the first run of these there
   bisect-torch doctor --json
 
@@ -115,14 +115,27 @@ def _text(checks: Sequence[Check], then: str) -> str:
     hide = this_machine().hide_secrets
     lines: list[str] = []
     for check in checks:
-        lines.append(f"{check.status.value:<8} {check.name:<{_WIDTH}} {check.found}")
         margin = " " * (_WIDTH + 10)
+        lines += _wrapped(f"{check.status.value:<8} {check.name:<{_WIDTH}} {check.found}", margin)
         if check.means:
-            lines.append(f"{margin}{check.means}")
+            lines += _wrapped(f"{margin}{check.means}", margin)
         if check.fix:
             lines.append(f"{margin}fix: {check.fix}")
     lines += ["", _summary(checks, then)]
     return "\n".join(printable(hide(line)) for line in lines)
+
+
+def _wrapped(line: str, margin: str) -> list[str]:
+    """The line in the columns of a terminal, which would part its words."""
+    import sys
+    import textwrap
+
+    from bisect_torch.report.terminal import width_for
+
+    width = width_for(sys.stdout)
+    if not sys.stdout.isatty() or len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
 
 
 def _summary(checks: Sequence[Check], then: str) -> str:

@@ -22,6 +22,7 @@ examples:
   gh issue view 138908 -R pytorch/pytorch --json body -q .body | bisect-torch new - -o repro.py
   bisect-torch new report.md --case --block 1,3 -o cases.py
 
+exit codes: 0 the file is written, 2 usage, or there is no repro
 next: bisect-torch run repro.py --versions 2.6.0,2.7.0    the repro on two releases
 """
 

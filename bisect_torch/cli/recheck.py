@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Run what was bad in an earlier results file on one new build (the latest nightly where none
-is named), under the same conditions
-(device, threads, time, Python, extras), and say what is fixed, still bad, or fails
+is named), under the same conditions (device, threads, time, Python, backend, extras: what
+is not named below is as it was then), and say what is fixed, still bad, or fails
 differently; with a comment for the upstream issue. Of every row the newest build on which
 it was judged counts. A fix is believed once it was seen in three processes, one of them an
 interpreter of its own; a flaky row is repeated until chance is unlikely.

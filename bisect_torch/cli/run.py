@@ -22,6 +22,7 @@ examples:
   bisect-torch run                                    the shipped cases on every release since 2.4.1
   bisect-torch run repro.py --from 2.6.0 --to 2.9.1   a script: an exception or exit code not 0 is bad
   bisect-torch run cases.py -k "bmm and not float64"  some cases of a file
+  bisect-torch run "cases.py::bmm[batch=65552]"       one of them
   bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
   bisect-torch run repro.py --locks release,today     what do newer dependencies change
@@ -50,7 +51,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
     )
     parser.add_argument(
-        "files", nargs="*", type=Path, metavar="FILE", help="case files, scripts, folders (default: the shipped cases)"
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="case files (FILE::CASE for one case), scripts, folders (default: the shipped cases)",
     )
     add_pytest_argument(parser)
     add_selection_arguments(parser)

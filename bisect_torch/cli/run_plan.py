@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
@@ -43,12 +43,21 @@ def plan_lines(request: RunRequest) -> list[str]:
 
 def show_plan(request: RunRequest) -> None:
     """The plan on stderr, before anything is downloaded."""
+    print_wrapped(plan_lines(request), sys.stderr)
+
+
+def print_wrapped(lines: Sequence[str], stream: TextIO) -> None:
+    """Sentences in lines of the stream's width; names, which stand further in, as they are."""
     from bisect_torch.report.terminal import print_lines, width_for
     from bisect_torch.report.text import wrap
 
-    width = width_for(sys.stderr)
-    wrapped = [each for line in plan_lines(request) for each in wrap(line.split(" "), width, indent="  ")]
-    print_lines([((line, ""),) for line in wrapped], sys.stderr)
+    width = width_for(stream)
+    wrapped = [
+        each
+        for line in lines
+        for each in ([line] if line.startswith(" ") else wrap(line.split(" "), width, indent="  "))
+    ]
+    print_lines([((line, ""),) for line in wrapped], stream)
 
 
 def print_plan(request: RunRequest, *, as_json: bool, lines: Sequence[str] | None = None) -> None:
@@ -62,7 +71,11 @@ def print_plan(request: RunRequest, *, as_json: bool, lines: Sequence[str] | Non
 
         sys.stdout.write(json.dumps(request.file.private.value(_described(request)), indent=1) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in lines or [*plan_lines(request), *_would_run(request)]))
+        said = lines or [*plan_lines(request), *_would_run(request)]
+        if sys.stdout.isatty():
+            print_wrapped(said, sys.stdout)
+        else:
+            sys.stdout.write("".join(f"{line}\n" for line in said))
 
 
 def _would_run(request: RunRequest) -> list[str]:

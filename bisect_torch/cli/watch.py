@@ -28,6 +28,7 @@ examples:
   bisect-torch watch cases.py --from 2.4.1 --to 2.14.0
   bisect-torch watch cases.py -k "bmm and not float64" --versions 2.6.0,2.7.0
 
+exit codes: 130 as Ctrl-C ends it, 2 usage
 next: bisect-torch run cases.py    results that are kept
 """
 

@@ -193,7 +193,8 @@ class Bisection:
             names = ahead(self._question, readings, probe, 2 * self._request.ahead, present=present)
             self._ahead.want([name for name in names if name not in present][: self._request.ahead])
         missing = [name for name in self._question.builds if name not in present and name not in readings]
-        installs = min(probe.at_most, len(missing))
+        now = sum(name in missing for name in probe.builds)
+        installs = now + min(max(0, probe.at_most - len(probe.builds)), len(missing) - now)
         ends = [None if name is None else (name, readings[name].signature) for name in (probe.older, probe.newer)]
         seconds = self._pace.left_s(probe.at_most, installs, elapsed_s)
         self._tell(Judging(probe.builds, ends[0], ends[1], probe.at_most, installs, seconds))

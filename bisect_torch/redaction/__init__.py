@@ -9,7 +9,8 @@ from bisect_torch.redaction.names import (
     without_secrets,
 )
 from bisect_torch.redaction.own_process import conceal
-from bisect_torch.redaction.private import JSON_FIELDS, STORE, TEXT_FIELDS, Private
+from bisect_torch.redaction.patterns import STORE
+from bisect_torch.redaction.private import JSON_FIELDS, TEXT_FIELDS, Private
 from bisect_torch.redaction.shapes import HIDDEN, without_tokens
 
 __all__ = [

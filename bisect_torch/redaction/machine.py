@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bisect_torch.redaction.names import secret_values, secret_words
-from bisect_torch.redaction.private import ACCOUNT_HOME, CASES, CWD, HOME, PROJECT, STORE, Private
+from bisect_torch.redaction.patterns import ACCOUNT_HOME, CASES, CWD, HOME, PROJECT, STORE
+from bisect_torch.redaction.private import Private
 
 
 def this_machine() -> Private:

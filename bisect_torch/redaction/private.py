@@ -8,7 +8,7 @@ The rules, in the order in which they are applied:
 * What is a secret by its shape, whoever's it is: see :mod:`bisect_torch.redaction.shapes`.
 * Folders become their names (``<cwd>``, ``<home>``, …), the longest first. One with a single part, such as ``/app``, is
   looked for only where a path begins. Anybody's ``/home/NAME`` and ``/Users/NAME`` is ``<home>`` too.
-* Names of users and hosts become ``<user>`` and ``<host>``. One of at least :data:`LONG_NAME` characters that is no
+* Names of users and hosts become ``<user>`` and ``<host>``. One of at least ``LONG_NAME`` characters that is no
   ordinary word is replaced wherever it stands as a whole word. A short or ordinary one (``a``, ``root``, ``ubuntu``)
   is replaced only where nothing else can be meant: before an ``@``, after a ``~``, after ``-of-`` (pytest's folders),
   and, with at least three characters and no ordinary word, as a part of a path.
@@ -27,40 +27,27 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
 
 from bisect_torch.analysis.columns import Columns
 from bisect_torch.model import Observation, Point, Series
+from bisect_torch.redaction.patterns import (
+    ACCOUNT_HOME,
+    CWD,
+    ENVIRONMENT,
+    HOME,
+    HOST,
+    PLACEHOLDER,
+    STORE,
+    USER,
+    any_of,
+    folder_pattern,
+    forms_of,
+    name_pattern,
+    put_name,
+)
+from bisect_torch.redaction.patterns import ANY_HOME as _ANY_HOME
 from bisect_torch.redaction.shapes import HIDDEN, SECRET_OPTION, without_tokens
 
-HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES = "<home>", "<cwd>", "<store>", "<environment>", "<project>", "<cases>"
-ACCOUNT_HOME = "<account-home>"
-"""The home of the account, where ``HOME`` names another folder: each is found again as what it was."""
-
-USER, HOST = "<user>", "<host>"
-
-LONG_NAME = 5
-"""Characters from which on a name is looked for as a word, not only in paths."""
-
-_ORDINARY = """
-    admin administrator build builder builds cases ci circleci cloud code codespace computer conda container cuda
-    data debian default dev developer docker environment fedora gitlab guest home host jenkins jovyan laptop lib linux
-    local localhost mac machine model models node numpy nobody opc opt python pytorch root runner server share shared
-    site-packages src store system temp tensor test tester tests tmp torch ubuntu user users usr vagrant var vscode
-    work worker workspace
-"""
-ORDINARY = frozenset(_ORDINARY.split())
-"""Names of accounts and machines that say nothing about anybody, and words that fill paths and messages."""
-
-_SHORTEST_PART = 3
-
-_PLACEHOLDERS = (HOME, ACCOUNT_HOME, CWD, STORE, ENVIRONMENT, PROJECT, CASES, USER, HOST, HIDDEN)
-_PLACEHOLDER = "|".join(re.escape(each) for each in _PLACEHOLDERS)
-
-_ANY_HOME = re.compile(
-    r"(?<![\w.~<>-])(?:(?:/export|/var)?/home|/Users|/mnt/[a-z]/Users)/[^/\s'\"`:,;<>()\[\]{}|\\]+"
-    r"|\b[A-Za-z]:(?:\\\\?)Users(?:\\\\?)[^\\/\s'\"`:,;<>()\[\]{}|]+"
-)
 _LEFT_OUT = re.compile(r"\n\[\.\.\. \d+ (?:bytes|characters) left out \.\.\.\]\n")
 _SHORTEST_PIECE = 6
 _MAYBE_CUT = 500
@@ -143,7 +130,7 @@ class Private:
 
     def hide_secrets(self, text: str) -> str:
         """The text without secrets, with the names and folders that the user of this machine knows anyway."""
-        return without_tokens(self._secret.sub(functools.partial(_put, HIDDEN), text) if self._secret else text)
+        return without_tokens(self._secret.sub(functools.partial(put_name, HIDDEN), text) if self._secret else text)
 
     def words(self, words: Iterable[str]) -> list[str]:
         """The words of a command line; what follows ``--password`` and the like goes too."""
@@ -369,17 +356,17 @@ class Private:
 
     @functools.cached_property
     def _secret(self) -> re.Pattern[str] | None:
-        forms = {form for secret in self.secrets for form in _forms(secret)}
+        forms = {form for secret in self.secrets for form in forms_of(secret)}
         if not forms:
             return None
-        return re.compile(f"{_PLACEHOLDER}|{_any_of(forms)}")
+        return re.compile(f"{PLACEHOLDER}|{any_of(forms)}")
 
     @functools.cached_property
     def _paths(self) -> list[tuple[re.Pattern[str], str]]:
         """Patterns of folders, the longest first: a folder that lies in another has the more telling name."""
         found: dict[str, str] = {}
         for path, name in self.folders:
-            for form in _forms(path.rstrip("/")):
+            for form in forms_of(path.rstrip("/")):
                 found.setdefault(form, name)
         patterns = []
         for path, name in sorted(found.items(), key=lambda item: -len(item[0])):
@@ -389,15 +376,15 @@ class Private:
                 patterns.append((re.compile(rf"\A{interpreter}\Z"), rf"{STORE}/envs/\1/bin/\2"))
                 # Else an environment is named for what it is: a traceback reads the same on every release.
                 patterns.append((re.compile(re.escape(path) + r"/(?:envs|tmp)/[^/\s'\"`:,;<>()]+"), ENVIRONMENT))
-            patterns.append((_folder_pattern(path), name))
+            patterns.append((folder_pattern(path), name))
         return patterns
 
     @functools.cached_property
     def _names(self) -> list[tuple[Sequence[str], re.Pattern[str], Callable[[re.Match[str]], str]]]:
         return [
-            (names, pattern, functools.partial(_put, name))
+            (names, pattern, functools.partial(put_name, name))
             for names, name in ((self.users, USER), (self.hosts, HOST))
-            if (pattern := _name_pattern(names, host=name == HOST)) is not None
+            if (pattern := name_pattern(names, host=name == HOST)) is not None
         ]
 
     def _without_pieces(self, text: str) -> str:
@@ -425,44 +412,3 @@ class Private:
                 if text.startswith(whole[-length:]):
                     return name + text[length:]
         return text
-
-
-def _put(name: str, match: re.Match[str]) -> str:
-    return match[0] if match[0] in _PLACEHOLDERS else name
-
-
-def _forms(text: str) -> set[str]:
-    """How a text may stand in another: as it is, in an address, in ``repr``, in JSON; each with its lines."""
-    forms = {text, quote(text), quote(text, safe=""), quote_plus(text), repr(text)[1:-1], json.dumps(text)[1:-1]}
-    lines = [line.strip() for line in text.splitlines()]
-    if len(lines) > 1:  # a key with several lines may be printed line by line
-        forms |= {line for line in lines if len(line) >= 16 and not line.startswith("-----")}
-    return {form for form in forms if form}
-
-
-def _any_of(texts: Iterable[str]) -> str:
-    return "|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text)))
-
-
-def _folder_pattern(path: str) -> re.Pattern[str]:
-    # One part (/app) may be a part of any path: it counts only where a path begins.
-    begins = r"(?:(?<![\w./~<>-])|(?<=file://))" if path.count("/") < 2 and "%2F" not in path else ""
-    return re.compile(begins + re.escape(path) + r"(?![\w-]|\.\w)")
-
-
-def _name_pattern(names: Sequence[str], *, host: bool) -> re.Pattern[str] | None:
-    parts = [_PLACEHOLDER]
-    for name in dict.fromkeys(names):
-        if not name.strip():
-            continue
-        word, ordinary = re.escape(name), name.lower() in ORDINARY
-        if len(name) >= LONG_NAME and not ordinary:
-            parts.append(rf"(?<![\w]){word}(?![\w])")
-            continue
-        if host:
-            parts.append(rf"(?<=@){word}(?![\w-]|\.\w)")
-            continue
-        parts += [rf"(?<![\w.+-]){word}(?=@[\w<])", rf"(?<=~){word}(?![\w-])", rf"(?<=-of-){word}(?![\w-])"]
-        if len(name) >= _SHORTEST_PART and not ordinary:
-            parts.append(rf"(?<=/){word}(?=/)")
-    return re.compile("|".join(parts)) if len(parts) > 1 else None

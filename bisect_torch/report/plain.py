@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from contextlib import suppress
 from typing import TextIO
@@ -19,7 +21,20 @@ from bisect_torch.engine.events import (
 )
 from bisect_torch.model import Verdict
 from bisect_torch.report.progress import RunProgress
-from bisect_torch.report.text import bytes_words, clean, for_encoding, plural, seconds_words
+from bisect_torch.report.text import bytes_words, clean, for_encoding, plural, seconds_words, wrap
+
+PIPE_WIDTH = 120
+"""Columns of text that goes to a pipe or a file."""
+
+
+def width_for(stream: TextIO) -> int:
+    """Columns of the terminal; :data:`PIPE_WIDTH` (or ``COLUMNS``) where there is none."""
+    if stream.isatty():
+        try:
+            return max(20, os.get_terminal_size(stream.fileno()).columns)
+        except (OSError, ValueError):
+            pass
+    return max(20, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
 
 
 class LineReport:
@@ -43,6 +58,8 @@ class LineReport:
     def _write(self, text: str, *, always: bool = False) -> None:
         if self._quiet and not always:
             return
+        if self._stream.isatty():  # a terminal would part its words
+            text = "\n".join(wrap(text.split(" "), width_for(self._stream), indent="  "))
         with suppress(OSError):  # nobody reads any more: the work goes on
             self._stream.write(for_encoding(text, getattr(self._stream, "encoding", None)) + "\n")
             self._stream.flush()

@@ -1,22 +1,19 @@
-"""Which report fits the terminal, and how text gets there: the one place that looks at streams."""
+"""Which report fits the terminal, and how text gets there."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TextIO
 
 from bisect_torch.report.plain import PlainReport
+from bisect_torch.report.plain import width_for as width_for
 from bisect_torch.report.text import Line, for_encoding, plain
 
 if TYPE_CHECKING:
     from bisect_torch.report.live import LiveReport
-
-PIPE_WIDTH = 120
-"""Columns of text that goes to a pipe or a file."""
 
 
 def decorated(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -44,16 +41,6 @@ def open_report(
     from bisect_torch.report.live import LiveReport
 
     return LiveReport(stream, closing=not sys.stdout.isatty())
-
-
-def width_for(stream: TextIO) -> int:
-    """Columns of the terminal; :data:`PIPE_WIDTH` (or ``COLUMNS``) where there is none."""
-    if stream.isatty():
-        try:
-            return max(20, os.get_terminal_size(stream.fileno()).columns)
-        except (OSError, ValueError):
-            pass
-    return max(20, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
 
 
 def print_lines(lines: Sequence[Line], stream: TextIO | None = None) -> None:

@@ -81,6 +81,17 @@ def test_in_a_folder_of_others(line: str, index: FakeIndex, tmp_path: Path, caps
     assert refused(line, place, index, capsys).endswith(": permission denied")
 
 
+def test_watch_keeps_nothing_and_so_works_where_nothing_can_be_written(
+    index: FakeIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bisect_torch.engine.watching.Watch.execute", lambda watch, interruption: None)
+    with mounted(tmp_path / "ro", "ro,size=1m") as place:
+        monkeypatch.chdir(place)
+        assert main(["watch", str(tmp_path / "repro.py"), "--versions", "2.4.1", "--python", PYTHON]) == 130
+        monkeypatch.chdir(tmp_path)
+    assert "error" not in capsys.readouterr().err
+
+
 def test_results_that_are_only_read_can_be_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with mounted(tmp_path / "here", "size=9m") as place:
         (place / "x.parquet").write_bytes(Path(RESULTS).read_bytes())

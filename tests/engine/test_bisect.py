@@ -124,6 +124,20 @@ def test_few_environments_are_made_and_a_second_time_none(make_tool: MakeTool) -
     assert second.data["findings"] == first.data["findings"]
 
 
+def test_environments_that_are_there_are_not_said_to_be_made(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": OK, "2.3.0": OK, "2.4.0": WRONG})
+    tool.write("cases.py", CASES)
+    assert tool.run("cases.py", "--versions", "2.2.0,2.4.0", "-o", "other.parquet").code == 1
+
+    answer = bisect(tool, "cases.py", "--good", "2.1.0", "--bad", "2.4.0")
+
+    said = [line.partition("at most ")[2].rpartition(", about")[0] for line in answer.stderr.splitlines()]
+    assert [each for each in said if each] == [
+        "4 builds to go, 2 environments to make",
+        "2 builds to go, 1 environment to make",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("builds", "first_bad"), [(9, 1), (9, 4), (9, 8), (16, 7), (17, 9)])
 def test_no_more_environments_are_built_than_is_stated(make_tool: MakeTool, builds: int, first_bad: int) -> None:

@@ -243,6 +243,22 @@ CASE = instance("case")
 FINISHED = CellFinished(CASE, observation(CASE, "2.2.0"), judgement("ok"))
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_no_word_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    BisectionReport(stream)(Judging(("2.2.0",), ("2.1.0", "ok"), ("2.3.0", "wrong"), 2, 1, 95.0))
+    assert stream.getvalue().splitlines() == [
+        "judging 2.2.0, between 2.1.0 (ok) and",
+        "  2.3.0 (wrong): at most 2 builds to go,",
+        "  1 environment to make, about 2 min",
+    ]
+
+
 def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
     build = Build(BuildKind.RELEASE, "2.2.0", "2.2.0")
     events = [

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bisect_torch.redaction import Private, private_of, this_machine
-from bisect_torch.redaction.private import CWD
+from bisect_torch.redaction.patterns import CWD
 
 _MARK = "\ue000"
 """From the private use area: no name and no path has it, so that nothing takes what stands between two for its own."""
