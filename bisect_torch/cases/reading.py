@@ -184,7 +184,7 @@ def _declared(path: Path, function: _Function, decorator: ast.expr, known: dict[
         if isinstance(decorator, ast.Call) and decorator.args:
             raise DeclarationError("@case takes keywords only: @case or @case(dtype=[…], timeout=60)")
         if isinstance(function, ast.AsyncFunctionDef) or _yields(function):
-            raise DeclarationError("a generator or coroutine function would never run")
+            raise DeclarationError("a generator or coroutine function would never run; write a plain def that returns")
         parsed = declaration.parse_options(options)
         signature = _signature(function, decorator, sure)
         checked = declaration.check_parameters(parameters, signature)

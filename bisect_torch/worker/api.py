@@ -123,7 +123,7 @@ def _declare(function: Function, *, keywords: Mapping[str, Any]) -> Function:
     name = getattr(function, "__name__", repr(function))
     try:
         if inspect.isgeneratorfunction(original) or inspect.iscoroutinefunction(original):
-            raise DeclarationError("a generator or coroutine function would never run")
+            raise DeclarationError("a generator or coroutine function would never run; write a plain def that returns")
         options = declaration.parse_options(keywords)
         parameters = {key: value for key, value in keywords.items() if key not in declaration.OPTIONS}
         checked = declaration.check_parameters(parameters, _signature(original))

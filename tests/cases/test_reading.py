@@ -156,8 +156,8 @@ def test_options_are_parsed(tmp_path: Path) -> None:
         ("@case(needs='compiler')\ndef f(): pass\n", 4, "needs knows compile"),
         ("@case(needs='torch=>2')\ndef f(): pass\n", 5, "needs 'torch=>2'"),
         ("@case(issue='#12')\ndef f(): pass\n", 4, "issue is an address"),
-        ("@case\nasync def f(): pass\n", 4, "would never run"),
-        ("@case\ndef f():\n    yield 1\n", 4, "would never run"),
+        ("@case\nasync def f(): pass\n", 4, "would never run; write a plain def"),
+        ("@case\ndef f():\n    yield 1\n", 4, "would never run; write a plain def"),
     ],
 )
 def test_a_mistake_is_one_line_with_file_and_line(tmp_path: Path, text: str, line: int, message: str) -> None:
