@@ -60,7 +60,7 @@ def rooms_of(path: Path) -> set[str]:
 
 def libraries_of(path: Path) -> set[str]:
     tops = {name.partition(".")[0] for name in imported(path)}
-    return tops - set(sys.stdlib_module_names) - {"bisect_torch"}
+    return tops - set(sys.stdlib_module_names) - {"bisect_torch", "tomllib"}  # of Python 3.11
 
 
 def test_the_page_names_every_room() -> None:
