@@ -25,7 +25,7 @@ from bisect_torch.errors import InfrastructureError
 _DIGITS = 16
 """Of a line's digest, hexadecimal: 64 bits of BLAKE2b."""
 
-_BYTES_AT_ONCE = 2**22
+_BYTES_AT_ONCE = 2**18
 _SECONDS_BETWEEN_SYNCS = 1.0
 
 

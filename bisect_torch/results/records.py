@@ -32,6 +32,7 @@ from bisect_torch.results.recorded import join_small
 from bisect_torch.results.schema import DEFAULTS, FIELDS, REQUIRED, SCHEMA_VERSION, arrow_type
 from bisect_torch.results.values import WIDTH, Values, columns_of, values_of
 
+_ROWS_IN_A_TABLE = 4096
 _BEGIN_LIST = b'{"v":%d,"observation":[' % SCHEMA_VERSION
 _fractions = operator.itemgetter(
     *(place for place, name in enumerate(FIELDS) if pa.types.is_floating(arrow_type(name)))
@@ -68,6 +69,14 @@ class Recovered:
     strange: list[Mapping[str, object]] = field(default_factory=list)
     damaged: list[bytes] = field(default_factory=list)
     torn: bool = False
+    _small: int = 0
+
+    def add(self, values: list[Any], private: Private) -> None:
+        """More observations, the values of one after another."""
+        table = _columns(values, self.strange)
+        if table.num_rows:
+            self.tables.append(redacted(table, private))
+            self._small = join_small(self.tables, self._small)
 
     def given_away(self) -> Iterator[Source]:
         """The tables, each of which is then held no longer here."""
@@ -86,13 +95,15 @@ def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
         UsageError: It was written by a newer version of the tool.
     """
     found = Recovered()
-    small = 0
+    rows: list[Any] = []
     runs: list[Mapping[str, object]] = []
     texts: dict[str, dict[str, str]] = {"lock": {}, "source": {}}
     for part in parts:
         found.damaged += part.damaged
         found.torn = found.torn or part.torn
-        rows: list[Any] = []
+        if len(rows) >= _ROWS_IN_A_TABLE * WIDTH:
+            found.add(rows, private)
+            rows = []
         for text in part.texts:
             values = _quickly(text)
             if values is not None:
@@ -107,10 +118,7 @@ def recovered(path: Path, parts: Iterable[Part], private: Private) -> Recovered:
                 _take(record, rows, runs, texts)
             except (KeyError, ValueError, TypeError, AttributeError):
                 found.strange.append(record)
-        table = _columns(rows, found.strange)
-        if table.num_rows:
-            found.tables.append(redacted(table, private))
-            small = join_small(found.tables, small)
+    found.add(rows, private)
     metadata = Metadata(tuple(runs), texts["lock"], texts["source"]).redacted(private)
     found.metadata = Metadata().with_more(metadata)
     return found

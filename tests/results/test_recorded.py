@@ -47,3 +47,27 @@ def test_tables_that_are_added_come_after_what_was_there() -> None:
     first.extend(second.added)
     assert first.rows() == [*map(observation, range(3)), *(observation(n, elapsed_s=1.0) for n in range(3, 8))]
     assert first.lookup(observation(4).key) == [observation(4, elapsed_s=1.0)]
+
+
+@pytest.mark.parametrize("different", [126, 127, 128, 129])
+def test_a_value_that_is_missing_is_told_from_as_many_as_a_byte_can_number(different: int) -> None:
+    made = [
+        observation(number, message=f"m{number}" if number < different else None) for number in range(different + 2)
+    ]
+    rows = Recorded(in_columns(made)).rows()
+    codes = rows.codes(("message",))
+    assert (list(codes.of), list(rows.first(("message",)))) == (
+        [*range(different), different, different],
+        list(range(different + 1)),
+    )
+    assert rows == made
+    assert rows.distinct("message") == [*(f"m{number}" for number in range(different)), None]
+
+
+def test_what_is_looked_at_once_is_the_same_and_not_kept() -> None:
+    made = [observation(number // 2, repeat=number % 2) for number in range(6)]
+    rows = Recorded(in_columns(made)).rows()
+    assert list(rows.codes(("key",)).of) == [0, 0, 1, 1, 2, 2]
+    assert "key" not in rows.held._columns
+    assert rows.listed("key") == [each.key for each in made]
+    assert rows.held.once("key") is rows.held.column("key")
