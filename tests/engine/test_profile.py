@@ -221,7 +221,7 @@ def test_a_place_where_nothing_can_be_written_is_refused_at_once(make_tool: Make
     answer = tool.run("cases.py", "--from", "2.1.0", "--profile", name)
     assert answer.code == 2
     assert message in answer.stderr
-    assert "hint: name another file for --profile" in answer.stderr
+    assert "hint: name a file in a folder where you may write: --profile FILE" in answer.stderr
     assert not tool.index.requests
 
 
