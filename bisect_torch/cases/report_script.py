@@ -193,6 +193,12 @@ def _indented(text: str) -> str:
     # From Python 3.12 on an f-string is several tokens; its parts' lines are found from where it starts and ends.
     inside |= _f_string_lines(text)
     lines = text.split("\n")[:-1]
+    if any(line.strip() == "\\" and number not in inside for number, line in enumerate(lines, start=1)):
+        # Python takes such a line's indentation for that of the statement behind it.
+        raise UsageError(
+            "the code cannot stand in a function: one of its lines is a backslash alone",
+            hint="without --case it is written as a script",
+        )
     shifted = [
         line if number in inside or not line.strip() else f"    {line}" for number, line in enumerate(lines, start=1)
     ]

@@ -65,9 +65,11 @@ def lock(args: argparse.Namespace) -> int:
     from bisect_torch.releases.locking import lock_releases
     from bisect_torch.temporary import why_unwritable
 
-    if why := why_unwritable(_folder(args)):
+    folder = _folder(args)
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())  # it is made where it is not
+    if why := why_unwritable(there):
         raise UsageError(
-            f"nothing can be written in {_folder(args)}: {why}", hint="name a folder for the locks: --folder FOLDER"
+            f"nothing can be written in {there}: {why}", hint="name a folder for the locks: --folder FOLDER"
         )
     made = lock_releases(
         args.versions, index_options(args), _folder(args), lambda text: print(text, file=sys.stderr, flush=True)

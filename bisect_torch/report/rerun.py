@@ -20,6 +20,7 @@ _CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-out
 """Options of the earlier line that decide what runs; each takes a value."""
 
 _SPLIT = re.compile(r"[\s()]+")
+_ONE_WORD = re.compile(r"[^\s()\[\]]+(?:\[[^\[\]]*\])?")
 _OPERATORS = frozenset({"and", "or", "not"})
 _NIGHTLY = re.compile(r"\.dev(\d{4})(\d\d)(\d\d)")
 
@@ -91,7 +92,13 @@ def build_part(name: str, kind: BuildKind) -> str:
 
 
 def instance_part(instance: str) -> str:
-    """The words that choose an instance; ``-k`` knows neither spaces nor parentheses: what stands between must fit."""
+    """The words that choose an instance.
+
+    ``-k`` takes a name with its parameters as it is. Where lists stand among these, or blanks and parentheses
+    elsewhere, what stands between must fit.
+    """
+    if _ONE_WORD.fullmatch(instance):
+        return _line(["-k", instance])
     words = [word for word in _SPLIT.split(instance) if word and word not in _OPERATORS]
     return _line(["-k", " and ".join(words)]) if words else ""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bisect_torch.cases import discover
@@ -150,6 +150,7 @@ def test_any_text_gives_code_that_can_be_parsed_or_a_usage_error(report: str) ->
 
 
 @given(LINES)
+@example(["if x:", "    y = 2", "\\", "    y = 2"])
 def test_a_case_file_holds_the_same_statements_as_the_script(lines: list[str]) -> None:
     text = "\n".join(["import torch", *lines]) + "\n"
     code = code_of(Block(1, "python", text))

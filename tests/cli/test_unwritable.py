@@ -84,7 +84,7 @@ def test_in_a_folder_of_others(line: str, index: FakeIndex, tmp_path: Path, caps
 def test_watch_keeps_nothing_and_so_works_where_nothing_can_be_written(
     index: FakeIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bisect_torch.engine.watching.Watch.execute", lambda watch, interruption: None)
+    monkeypatch.setattr("bisect_torch.engine.watch.loop.Watch.execute", lambda watch, interruption: None)
     with mounted(tmp_path / "ro", "ro,size=1m") as place:
         monkeypatch.chdir(place)
         assert main(["watch", str(tmp_path / "repro.py"), "--versions", "2.4.1", "--python", PYTHON]) == 130

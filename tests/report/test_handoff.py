@@ -109,7 +109,7 @@ def test_what_differs_between_builds_of_one_commit_is_not_torchs_code() -> None:
 
 def test_the_command_is_whole_on_its_line_however_narrow_the_terminal() -> None:
     made = found(build(OLD, BuildKind.NIGHTLY, FIRST, 12), build(NEW, BuildKind.NIGHTLY, SECOND, 14))
-    assert f"\n  git bisect start {SECOND[:12]} {FIRST[:12]}\n" in plain(summary(made, 40))
+    assert f"\ngit bisect start {SECOND[:12]} {FIRST[:12]}\n" in plain(summary(made, 40))
 
 
 def test_data_tells_what_a_commit_is() -> None:

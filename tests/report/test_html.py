@@ -207,7 +207,9 @@ def test_colours_go_and_other_escapes_are_shown() -> None:
 # --- running it again
 
 
-@pytest.mark.parametrize("instance", ["bmm", "bmm[dtype=bfloat16,size=above 2**32]", "f[a=(1, 2),b=not so]"])
+@pytest.mark.parametrize(
+    "instance", ["bmm", "bmm[dtype=bfloat16,size=above 2**32]", "f[a=(1, 2),b=not so]", "f[a=[1, 2]]"]
+)
 def test_the_choice_of_an_instance_fits_it(instance: str) -> None:
     known = histories.instance(instance)
 
