@@ -24,17 +24,25 @@ _LIST = re.compile(rf"(?:torch\.Size)?[\[(]\s*{_ITEM}(?:\s*,\s*{_ITEM})*\s*,?\s*
 _SPACE = re.compile(r"\s+")
 
 
-def normalise(message: str) -> str:
-    """The first line that says something, with ``#`` for numbers, ``0x#``, ``/#`` for paths and ``[#]`` for shapes.
+_ADVICE = re.compile(r"Set TORCH|You can suppress|from user code")
+"""How what torch.compile adds to every message begins."""
 
-    Where it only introduces the next ("Failed running …:", of torch.compile), that one is added.
+
+def saying(message: str) -> list[str]:
+    """The first line that says something, and the next where the first only introduces it ("Failed running …:", of
+    torch.compile)."""
+    lines = [stripped for line in message.splitlines() if (stripped := line.strip())]
+    more = lines[:1] and lines[0].endswith(":") and len(lines) > 1 and not _ADVICE.match(lines[1])
+    return lines[: 2 if more else 1]
+
+
+def normalise(message: str) -> str:
+    """What a message :func:`saying` says, with ``#`` for numbers, ``0x#``, ``/#`` for paths and ``[#]`` for shapes.
+
     No replacement is longer than what it replaces and the result is a fixed point: normalising twice changes nothing.
     Digits inside a word (``float32``, ``addmm2``) stay.
     """
-    lines = [stripped for line in message.splitlines() if (stripped := line.strip())]
-    text = (lines[0] if lines else "")[:_LONGEST].strip()
-    if text.endswith(":") and len(lines) > 1:
-        text = f"{text} {lines[1][:_LONGEST].strip()}"
+    text = " ".join(line[:_LONGEST].strip() for line in saying(message))
     while True:
         after = _once(text)
         if after == text:

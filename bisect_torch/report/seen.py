@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bisect_torch.analysis.normalise import saying
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, seconds_words, shorten
@@ -97,14 +98,11 @@ def _gist(message: str, *, assertion: bool) -> str:
     Mostly that is its first line. Where this only introduces the next ("Failed running …:", of torch.compile), that one
     says it. An assertion's numbers stand below its first line ("Tensor-likes are not close!").
     """
-    lines = [clean(line.strip()) for line in _COLOUR.sub("", message).splitlines() if line.strip()]
-    if not lines:
-        return ""
+    plain = _COLOUR.sub("", message)
     if assertion:
-        return shorten(" ".join(lines), _MOST)
-    if lines[0].endswith(":") and len(lines) > 1:
-        return shorten(f"{shorten(lines[0], _MOST // 3)} {lines[1]}", _MOST)
-    return shorten(lines[0], _MOST)
+        return shorten(" ".join(clean(line.strip()) for line in plain.splitlines() if line.strip()), _MOST)
+    first, *more = [clean(line) for line in saying(plain)] or [""]
+    return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)
 
 
 def _failed(observations: Iterable[Observation]) -> Iterable[str]:

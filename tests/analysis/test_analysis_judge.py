@@ -300,6 +300,7 @@ def test_a_histogram_never_contradicts_the_elements(pairs: list[tuple[float, flo
         ("", ""),
         ("\n\n  second line \n third", "second line"),
         ("Failed running f(2):\n\n  got 3 \nfrom user code:", "Failed running f[#]: got #"),
+        ("backend='inductor' raised:\nSet TORCHDYNAMO_VERBOSE=1 for more", "backend='inductor' raised:"),
         (
             "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
             "mat1 and mat2 shapes cannot be multiplied (# and #)",
