@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Instance
 
-_TOKEN = re.compile(r"\s*([()]|[^\s()\[]*\[[^\[\]]*\][^\s()]*|[^\s()]+)")
-"""A word may be the whole name of an instance: between its brackets stand blanks and parentheses, too."""
+_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 _Test = Callable[[str], bool]
 
@@ -49,18 +48,30 @@ def chooser(expression: str) -> Callable[[str, str], bool]:
     if not expression.strip():
         return lambda file, instance: True
     too_deep = UsageError(f"-k {expression[:40]!r}…: nested too deeply", hint="for example -k 'bmm and not float64'")
+    # An instance may be named whole: between its brackets stand blanks, parentheses and words of ours, too.
+    whole = expression.strip().lower()
+    named = "[" in whole and whole.endswith("]")
     try:
         test = _Expression(expression).parse()
     except RecursionError:
         raise too_deep from None
+    except UsageError:
+        if not named:
+            raise
+        test = _nothing
 
     def fits(file: str, instance: str) -> bool:
+        name = f"{file}::{instance}".lower()
         try:
-            return test(f"{file}::{instance}".lower())
+            return (named and whole in name) or test(name)
         except RecursionError:
             raise too_deep from None
 
     return fits
+
+
+def _nothing(name: str) -> bool:
+    return False
 
 
 class _Expression:

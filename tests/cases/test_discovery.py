@@ -19,12 +19,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HEAD = "from bisect_torch import case\n"
 
 
-def test_the_whole_name_of_an_instance_is_a_word_of_an_expression() -> None:
-    """Whatever its values are made of."""
-    found = instances("f[s=(a or b),n=1]", "f[s=(a or b),n=2]", "g")
-    assert list(cases.matching(found, "f[s=(a or b),n=1]")) == found[:1]
-    assert list(cases.matching(found, "(f[s=(a or b),n=2] or g)")) == found[1:]
-    assert list(cases.matching(found, "not f[s=(a or b),n=1] and f[")) == found[1:2]
+@pytest.mark.parametrize("values", ["(a or b)", "a b", "not so", "(1 2)", "a and b"])
+def test_an_instance_may_be_named_whole(values: str) -> None:
+    found = instances(f"f[s={values},n=1]", f"f[s={values},n=2]", "g")
+    assert list(cases.matching(found, f"f[s={values},n=1]")) == found[:1]
+    assert list(cases.matching(found, f"File.py::f[s={values},n=2]")) == found[1:2]
+    assert list(cases.matching(found, "n=1] or g")) == [found[0], found[2]]
 
 
 def test_what_does_not_exist_is_named_with_what_does(tmp_path: Path) -> None:
