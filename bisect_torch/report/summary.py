@@ -133,7 +133,7 @@ def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
 
 
 def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
-    texts = note_words(findings, found)
+    texts = [*_timeouts(findings), *note_words(findings, found)]
     for text in texts:
         yield from (((line, ""),) for line in wrap(text.split(" "), width, indent="  "))
     if texts:
@@ -165,6 +165,17 @@ def _ok_throughout(series: Series) -> bool:
 def _differs(series: Series) -> bool:
     """Whether judged builds gave different answers, be they the ends of a transition or not."""
     return len({point.judgement.signature for point in _judged(series)}) > 1
+
+
+def _timeouts(findings: Findings) -> Iterable[str]:
+    """Of a hang a machine can only say that there was no end yet."""
+    number = findings.counts()[Verdict.TIMEOUT]
+    if number:
+        it, hang = ("it hangs", "is") if number == 1 else ("they hang", "are")
+        yield (
+            f"{plural(number, 'cell')} had no end within the time limit. Whether {it} or {hang} only slow here, "
+            "a longer one tells: --timeout, or timeout= of a case."
+        )
 
 
 def _environments(findings: Findings) -> Iterable[str]:

@@ -211,3 +211,26 @@ def test_the_exit_code_is_about_the_newest_build(newest, code):
     rows = [series(f"f{number}", "wrong", each) for number, each in enumerate(newest)]
     assert findings(*rows).exit_code == code
     assert findings(*rows, interrupted=True).exit_code == 130
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (
+            ("ok", "timeout"),
+            "1 cell had no end within the time limit. Whether it hangs or is only slow here, a longer one tells: "
+            "--timeout, or timeout= of a case.",
+        ),
+        (
+            ("timeout", "timeout"),
+            "2 cells had no end within the time limit. Whether they hang or are only slow here, a longer one tells: "
+            "--timeout, or timeout= of a case.",
+        ),
+    ],
+)
+def test_where_time_ran_out_a_longer_limit_is_named(cells, said):
+    assert said in plain(summary(findings(series("f", *cells)), 200))
+
+
+def test_where_everything_ended_no_time_limit_is_named():
+    assert "time limit" not in plain(summary(findings(series("f", "ok", "wrong")), 200))
