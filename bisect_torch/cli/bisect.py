@@ -16,7 +16,7 @@ from bisect_torch.cli.run_findings import continue_with, known_releases, origins
 from bisect_torch.cli.running_options import add_pytest_argument, add_results_arguments, add_running_arguments
 
 if TYPE_CHECKING:
-    from bisect_torch.engine.bisect_request import BisectRequest, BisectResult
+    from bisect_torch.engine.search.request import BisectRequest, BisectResult
     from bisect_torch.interruption import Interruption
     from bisect_torch.report.findings import Findings
 
@@ -127,7 +127,7 @@ def command(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run_plan import print_plan, print_wrapped
     from bisect_torch.cli.run_request import tell_late_options
-    from bisect_torch.engine.bisection import Bisection
+    from bisect_torch.engine.search.bisection import Bisection
     from bisect_torch.report.bisection import BisectionReport
 
     profiling = Profiling(args.profile)

@@ -13,7 +13,7 @@ from bisect_torch.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from bisect_torch.analysis.question import Question
-    from bisect_torch.engine.bisect_request import BisectRequest, Scope
+    from bisect_torch.engine.search.request import BisectRequest, Scope
     from bisect_torch.model import Build
     from bisect_torch.releases.nightly_words import NightlyWord
     from bisect_torch.releases.selection import Selection
@@ -25,7 +25,7 @@ def build_bisection(args: argparse.Namespace) -> BisectRequest:
     Raises:
         BisectTorchError: A file, a case, an end of the range or an option cannot be used.
     """
-    from bisect_torch.engine.bisect_request import BisectRequest
+    from bisect_torch.engine.search.request import BisectRequest
     from bisect_torch.releases.choosing import BETWEEN
 
     _take_case(args)
@@ -66,7 +66,7 @@ def _scope(args: argparse.Namespace, builds: tuple[Build, ...]) -> Scope:
     """The builds from end to end, and those that are judged first, should the ends be as they are said to be."""
     from bisect_torch.analysis.question import Probe
     from bisect_torch.analysis.search import ahead, most_probes, step
-    from bisect_torch.engine.bisect_request import Scope
+    from bisect_torch.engine.search.request import Scope
 
     good, bad = (None if end is None else _find(end, builds) for end in (args.good, args.bad))
     if good is not None and good == bad:

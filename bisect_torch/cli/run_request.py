@@ -15,8 +15,8 @@ from bisect_torch.cli.sharding import shard_of
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
-    from bisect_torch.engine.bisect_request import Scope
     from bisect_torch.engine.request import RunRequest
+    from bisect_torch.engine.search.request import Scope
     from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.errors import InfrastructureError
     from bisect_torch.model import Build

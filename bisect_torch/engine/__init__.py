@@ -10,8 +10,7 @@
 * Cells on one machine: ``executor`` has the slots, for which ``waiting`` queues and ``memory_budget`` admits; they tell
   ``slot_messages``. ``conditions`` are the same for all cells, ``unchanged`` looks at their files. ``worker_process``
   is asked for a ``cell_request``, ``sessions`` asks it for many tests at once.
-* A search: ``bisect_request`` is asked for, ``bisection`` is the loop; ``probing`` runs builds, ``weighing`` is for
-  flaky cells, ``ahead`` and ``standing`` are about environments, ``pace`` reckons how long the rest takes.
+* A search: ``search``.
 * On results that are there: ``earlier`` reads them; ``recheck``, ``attributing`` and ``verifying`` run parts again.
 * On every save: ``watch``.
 """

@@ -12,7 +12,7 @@ from packaging.version import Version
 from bisect_torch.analysis.question import Finished, Remark, RemarkKind
 from bisect_torch.analysis.transitions import API_ABSENT
 from bisect_torch.engine import events
-from bisect_torch.engine.bisect_request import (
+from bisect_torch.engine.search.request import (
     BisectEvent,
     BisectResult,
     Judged,

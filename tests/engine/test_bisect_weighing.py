@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from bisect_torch.analysis.question import Question
-from bisect_torch.engine.probing import Memory
-from bisect_torch.engine.weighing import PROCESS_S, Weighed, Weighing, Wish
+from bisect_torch.engine.search.probing import Memory
+from bisect_torch.engine.search.weighing import PROCESS_S, Weighed, Weighing, Wish
 from bisect_torch.model import Judgement, Observation, Point, Verdict
 from tests.analysis.made import observe
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bisect_torch.engine.bisect_request import Judging
-from bisect_torch.engine.pace import Pace
-from bisect_torch.engine.weighing import PROCESS_S
+from bisect_torch.engine.search.pace import Pace
+from bisect_torch.engine.search.request import Judging
+from bisect_torch.engine.search.weighing import PROCESS_S
 from bisect_torch.report.bisection import _event_words
 
 

@@ -12,8 +12,8 @@ import pytest
 from bisect_torch.analysis.question import Finished, Question, reading_of
 from bisect_torch.analysis.search import step
 from bisect_torch.analysis.series import build_series
-from bisect_torch.engine.bisect_request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
 from bisect_torch.engine.events import CellFinished, Confirming, Note
+from bisect_torch.engine.search.request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
 from bisect_torch.model import Boundary, Build, BuildKind, BuildProgress
 from bisect_torch.report.bisection import BisectionReport, finer_words, row_words, search_data, search_lines
 from bisect_torch.report.text import plain

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator
 
-from bisect_torch.engine.weighing import PROCESS_S
+from bisect_torch.engine.search.weighing import PROCESS_S
 
 
 class Pace:

@@ -12,8 +12,8 @@ from bisect_torch.analysis.judge import judge
 from bisect_torch.analysis.noisy import REPEATS_PLANNED, Belief, Costs, Named, Prior, Trial, next_trial
 from bisect_torch.analysis.question import Question
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
-from bisect_torch.engine.bisect_request import SHOWN_FROM, BisectRequest, RowKey, Weighed
-from bisect_torch.engine.probing import Memory
+from bisect_torch.engine.search.probing import Memory
+from bisect_torch.engine.search.request import SHOWN_FROM, BisectRequest, RowKey, Weighed
 from bisect_torch.model import Boundary, Isolation, Observation, Point
 
 EVERYWHERE, NOWHERE = 0.4, 0.02

@@ -17,8 +17,20 @@ from bisect_torch.analysis.question import Finished, Probe, Reading, Readings, R
 from bisect_torch.analysis.search import ahead, step
 from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
 from bisect_torch.engine import events
-from bisect_torch.engine.ahead import InstallAhead
-from bisect_torch.engine.bisect_request import (
+from bisect_torch.engine.request import RunRequest
+from bisect_torch.engine.search.ahead import InstallAhead
+from bisect_torch.engine.search.pace import Pace
+from bisect_torch.engine.search.probing import (
+    Memory,
+    Probing,
+    Watch,
+    looked_up,
+    narrowed,
+    remembered,
+    with_environments,
+    without_environments,
+)
+from bisect_torch.engine.search.request import (
     BisectObserver,
     BisectRequest,
     BisectResult,
@@ -30,20 +42,8 @@ from bisect_torch.engine.bisect_request import (
     Weighed,
     Weighs,
 )
-from bisect_torch.engine.pace import Pace
-from bisect_torch.engine.probing import (
-    Memory,
-    Probing,
-    Watch,
-    looked_up,
-    narrowed,
-    remembered,
-    with_environments,
-    without_environments,
-)
-from bisect_torch.engine.request import RunRequest
-from bisect_torch.engine.standing import Standing, within
-from bisect_torch.engine.weighing import Weighing
+from bisect_torch.engine.search.standing import Standing, within
+from bisect_torch.engine.search.weighing import Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Instance, Point, Series
