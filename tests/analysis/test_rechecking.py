@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.analysis.rechecking import Change, exit_code, is_bad, rechecked, repeats_for
-from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind, Environment, Judgement, Point, Verdict
 from bisect_torch.report.recheck import Recheck, recheck_data, recheck_lines
 from bisect_torch.report.recheck_comment import comments
@@ -107,11 +106,6 @@ def test_rows_that_did_not_take_part_are_remembered(tmp_path: Path) -> None:
     write_said(path, [rechecked(ROW, point("wrong"), point("ok"))], read_said(path))
     assert len(json.loads(path.read_text())["rows"]) == 2
     assert news([other], read_said(path)) == []
-
-
-def test_a_state_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        read_said(tmp_path / "nowhere" / "said.json")
 
 
 def made(*rows: tuple[Point, Point | None]) -> Recheck:

@@ -351,7 +351,7 @@ def test_the_kind_of_a_file_system(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "status", "means"),
     [
-        ("echo NVIDIA H200, 580.65.06, 143771", OK, "--device cuda uses it"),
+        ("echo NVIDIA H200, 580.65.06, 143771", OK, "--device cuda` uses it"),
         ("echo NVIDIA A100, 550.54.15, 81920", WARNING, "too old for the CUDA of torch 2.11.0"),
         ("echo Tesla K80, 470.10, 11441", WARNING, "too old for the CUDA of torch 2.4.1"),
         ("echo no devices were found; exit 6", OK, "--device cpu is the default"),

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from bisect_torch.engine import events
-from bisect_torch.engine.executor import CellBegan, CellDone, Expanded
 from bisect_torch.engine.plan import CellRun, Task
 from bisect_torch.engine.run import Run
+from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded
+from bisect_torch.engine.telling import Telling
+from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation
 from tests.results.made import observation
 
@@ -51,23 +53,27 @@ class Place(Run):
         self._ledger: Any = self.ledger
         self._inbox = queue.Queue()
         self._came = deque()
-        self._retried = set()
-        self._pending = 10
-        self._resweep: Any = self
-        self._observer = self._observed
+        as_any: Any = self
+        self._tell = Telling(self._observed, self._ledger)
+        self._under_way = UnderWay(as_any, {BUILD.name: ENVIRONMENT}, self._tell)
+        self._second_look = as_any
+
+    slots = 1
+
+    def submit(self, task: Task) -> None:
+        """As a site does."""
+        self.told.append(f"again {task.runs[0].instance.name}")
+
+    def ran(self, run: CellRun) -> None:
+        """As a second look does."""
+        self.told.append(f"ran {run.instance.name}")
 
     def _observed(self, event: object) -> None:
         if not isinstance(event, events.Step):
             self.told.append(type(event).__name__)
 
-    def ran(self, run: CellRun) -> None:
-        self.told.append(f"ran {run.instance.name}")
-
     def _on_expanded(self, message: Expanded) -> None:
         self.told.append("expanded")
-
-    def _submit(self, runs: list[CellRun]) -> None:
-        self.told.append(f"again {runs[0].instance.name}")
 
     def came(self, *messages: Any) -> None:
         for message in messages:

@@ -72,7 +72,8 @@ def test_cells_of_killed_workers_run_again_once_and_blame_no_build(kills: int, t
 
     with ResultsFile.open(place.folder / RESULTS) as results:
         rows = results.observations()
-    again = Counter(re.findall(r"(works\[n=\d+\]): [^\n]*\n?[^\n]*running it again", stderr))
+    notes = re.sub(r"\n +", " ", stderr)  # a long line goes on in the next one
+    again = Counter(re.findall(r"(works\[n=\d+\]): [^\n]*running it again", notes))
     lost = [each for each in rows if each.outcome == "lost"]
     misjudged = [each for each in rows if each.outcome not in ("returned", "lost")]
     missing = cells - len({each.instance for each in rows})

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.results import ResultsFile, journal
-from bisect_torch.results.values import KEY, REPEAT
+from bisect_torch.results.schema import FIELDS
 from bisect_torch.worker import system
 from tests.engine.disturbed import eventually
 from tests.support.listening import start_listening
@@ -104,7 +104,8 @@ class Real:
         except FileNotFoundError:
             return set()
         records = [record["observation"] for record in journal.decode(data).records if "observation" in record]
-        return {(values[KEY], values[REPEAT]) for values in records}  # type: ignore[index]
+        key, repeat = FIELDS.index("key"), FIELDS.index("repeat")
+        return {(values[key], values[repeat]) for values in records}  # type: ignore[index]
 
     def kept(self) -> set[tuple[str, int]]:
         if not any((self.folder / name).exists() for name in (RESULTS, f"{RESULTS}.journal")):

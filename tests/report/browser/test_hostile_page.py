@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_the_policy_stops_a_script_that_gets_in_all_the_same(open_page: Opener, 
 
 def test_names_are_filters_too(open_page: Opener, hostile: Path) -> None:
     page = open_page(hostile)
-    field = page.locator("fieldset", has_text="case").first
+    field = page.locator("fieldset", has=page.locator("legend", has_text=re.compile("^case$")))
 
     for place in range(len(ATTACKS)):
         field.locator("input[type=checkbox]").nth(place).check()
