@@ -9,6 +9,9 @@ from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdic
 CONFIRMING_PROCESSES = 3
 """An end of a transition has run in this many different worker processes before the transition is confirmed."""
 
+NOT_RUN = "not run"
+"""Why nothing is known of a build on which a cell has never run."""
+
 API_ABSENT = "API absent"
 """What is said of a build whose torch does not have the name."""
 
@@ -83,7 +86,7 @@ def confirmed(point: Point) -> bool:
 def why_not_solid(point: Point | None) -> str:
     """Why a point cannot be the end of a transition, in words."""
     if point is None:
-        return "not run"
+        return NOT_RUN
     if point.flaky:
         return "flaky: " + ", ".join(f"{signature} {count}" for signature, count in point.counts.items())
     if point.judgement.api_absent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def parse(path: Path, source: bytes) -> ast.Module:
 def _syntax_hint(problem: SyntaxError) -> str | None:
     if "utf-8" in str(problem.msg) or "encoding" in str(problem.msg):
         return "save the file as UTF-8, or declare its encoding in the first line"
-    return problem.text.strip() if problem.text else None
+    here = f"this tool runs on Python {sys.version_info.major}.{sys.version_info.minor}, which reads it first"
+    return f"{problem.text.strip()} ({here})" if problem.text else None
 
 
 def read_cases(path: Path, module: ast.Module) -> Reading:

@@ -210,9 +210,9 @@ def _dispatch(words: Sequence[str]) -> int:
     if command_words is not None and not command_words:
         raise UsageError("there is no command after --", hint=f"{PROGRAM} {chosen[0]} -- COMMAND ARGS…")
     if command_words is not None and command_words[0].startswith("-"):
-        from bisect_torch.cli.meant import no_command
+        from bisect_torch.cli.meant import no_command, options_of
 
-        raise no_command(chosen[0], own, command_words)
+        raise no_command(chosen[0], own, command_words, frozenset(options_of(parser)))
     if pytest_words is not None and not chosen[3]:
         raise UsageError(f"{chosen[0]} takes no --pytest", hint=f"`{PROGRAM} run --pytest tests` runs a suite")
     args.own_words = own

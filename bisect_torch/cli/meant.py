@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bisect_torch.cli.main import PROGRAM
@@ -90,7 +90,8 @@ def unknown_words(
     if program is not None:
         hint = f"to run a command: {PROGRAM} {command} -- {program}"
     elif likely is not None or (near is not None and for_script is None):
-        hint = f"did you mean {likely or near}?"
+        other = f" Or, for the script itself: {for_script}" if for_script else ""
+        hint = f"did you mean {likely or near}?{other}"
     elif for_script is not None:
         hint = f"what is for the script itself: {for_script}"
     elif owned_by := owners(name):
@@ -133,14 +134,22 @@ def _versions_at(own: Sequence[str], word: str) -> list[str]:
     return list(own[begin : end + 1])
 
 
-def no_command(command: str, words: Sequence[str], command_words: Sequence[str]) -> UsageError:
-    """The refusal of ``--`` before an option: nothing that can be started has such a name."""
+def no_command(command: str, words: Sequence[str], command_words: Sequence[str], known: Container[str]) -> UsageError:
+    """The refusal of ``--`` before an option: nothing that can be started has such a name.
+
+    Args:
+        known: The command's own options.
+    """
     own = list(words[list(words).index(command) + 1 :])
-    moved = shlex.join([PROGRAM, command, *own, *command_words])
     for_script = _for_script(command, own, command_words)
-    other = f"; or, for the script itself: {for_script}" if for_script else ""
+    hints = []
+    if command_words[0].partition("=")[0] in known:
+        hints.append(f"leave -- out: {shlex.join([PROGRAM, command, *own, *command_words])}")
+    if for_script:
+        hints.append(f"for the script itself: {for_script}")
     return UsageError(
-        f"after -- stands a command, and {command_words[0]} is an option", hint=f"leave -- out: {moved}{other}"
+        f"after -- stands a command, and {command_words[0]} is an option",
+        hint="; or, ".join(hints) or f"`{_help(command)}` lists what {command} takes",
     )
 
 

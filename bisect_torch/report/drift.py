@@ -43,7 +43,7 @@ def _any(found: Sequence[Drift], what: str) -> bool:
 
 
 def _words(what: str, found: Sequence[Drift]) -> str:
-    meaning = "all within tolerance" if what == "digest" else "what the results are measured with changed too"
+    meaning = "all are ok" if what == "digest" else "what the results are measured with changed too"
     if len(found) == 1:
         ends = f"{clean(found[0].before)} and {clean(found[0].after)}"
         return f"{WHAT[what]} bits differ between {ends} in {_where(found[0])} ({meaning})"

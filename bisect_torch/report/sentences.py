@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from bisect_torch.analysis.transitions import NOT_RUN
 from bisect_torch.model import Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
@@ -66,14 +67,16 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
 def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
     """What happened, without its subject, which is ``number`` instances.
 
+    The newer end is the one where it happened only where nothing lies between that nobody knows.
+
     Args:
         gap: Releases between the two ends did not take part.
     """
     old, new = transition.before.judgement, transition.after.judgement
     old_name, new_name = clean(transition.before.build), clean(transition.after.build)
     since = f"{new_name} on"
-    if gap:
-        new_name = since = f"{new_name} or an earlier release that was not run"
+    if unknown := _unknown_between(transition, gap=gap):
+        new_name = since = f"{new_name} or an earlier {unknown}"
     again = " again" if _happened_before(transition) else ""
     new_does = plural_verb(does(new), number)
     are = "is" if number == 1 else "are"
@@ -91,6 +94,15 @@ def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
     if transition.kind is TransitionKind.DISAPPEARED:
         return f"{are} gone from {since} (last available in {old_name})"
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
+
+
+def _unknown_between(transition: Transition, *, gap: bool) -> str:
+    """What is not known of what lies between the ends, to follow "an earlier"; empty where nothing does."""
+    reasons = {reason for _, reason in transition.between}
+    why = ["was not run"] if gap or NOT_RUN in reasons else []
+    why += ["could not be judged"] if reasons - {NOT_RUN} else []
+    what = "release" if gap else "build"
+    return f"{what} that {' or '.join(why)}" if why else ""
 
 
 def _was_available(transition: Transition) -> bool:

@@ -301,6 +301,10 @@ def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
         raise UsageError(f"{path}: {error.strerror}", hint="name another file for the results") from None
 
 
+_OTHERS = frozenset({".csv", ".html", ".json", ".md", ".pdf", ".png", ".svg", ".xml"})
+"""Endings of what a report may be written as."""
+
+
 def _look(path: Path, journal: Path, must_exist: bool) -> None:
     hint = "name a results file" if must_exist else "name another file for the results"
     for each in (path, journal):
@@ -315,6 +319,11 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
         if not path.exists() and not journal.exists():
             raise UsageError(f"there are no results at {path}", hint=how_to_make(path))
         return
+    if path.suffix.lower() in _OTHERS and not path.exists():
+        raise UsageError(
+            f"{path}: results are kept as Parquet, under a name that does not say {path.suffix}",
+            hint=f"-o {path.stem}.parquet; afterwards `bisect-torch report {path.stem}.parquet -o {path.name}`",
+        )
     for each in (path, journal):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
             raise UsageError(f"{each} may not be read and written", hint=f"{hint}, or a copy of this one")

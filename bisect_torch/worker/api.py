@@ -278,7 +278,7 @@ def _with_value(facts: Dict[str, Any], value: object) -> Dict[str, Any]:
     facts["returned_false"] = is_false(value)
     if value is None or isinstance(value, CheckResult):
         return facts
-    slip = left_to_run(value)
+    slip = left_to_run(value) or (None if _checks else several_answers(value))  # who checks gives no answer besides
     if slip:
         facts["reason"] = slip
     own = digest.digest(value)
@@ -296,6 +296,42 @@ def is_false(value: object) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return bool(value.dtype is torch.bool and value.dim() == 0 and not value.item())
+    return False
+
+
+def several_answers(value: object) -> Optional[str]:
+    """Why a cell was not judged whose case returned more than one truth value, with a False among them.
+
+    ``return output == expected`` is meant as an answer, ``return output > 0`` as a value: only the user can tell.
+    """
+    if not _holds_false(value) or is_false(value):
+        return None
+    return (
+        "the case's own mistake: it returned several truth values, and not all are true: where they are the answer, "
+        "write return (…).all(), or assert it; where they are a value, return them as numbers: (…).int()"
+    )
+
+
+def _holds_false(value: object) -> bool:
+    """Whether a value is False, or a tensor or array of truth values with a False in it, or a list, tuple or dict that
+    directly holds one."""
+    if isinstance(value, dict):
+        return any(map(_is_or_has_false, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_or_has_false, value))
+    return _is_or_has_false(value)
+
+
+def _is_or_has_false(value: Any) -> bool:
+    if is_false(value):
+        return True
+    torch = sys.modules.get("torch")
+    if torch is not None and type(value) is torch.Tensor:  # what is derived from it may be of any kind
+        dense = value.layout is torch.strided and value.dtype is torch.bool and value.device.type != "meta"
+        return bool(dense and not value.all().item())
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return bool(value.dtype == bool and not value.all())
     return False
 
 

@@ -22,6 +22,7 @@ EXPECTED = {
     "returns_a_generator": "broken",
     "returns_a_coroutine_in_a_list": "broken",
     "returns_a_value_and_a_function": "ok",
+    "returns_an_answer_with_its_reason": "broken",
     "returns_what_can_be_called": "ok",
     "raises": "error:ValueError",
     "asserts": "wrong",

@@ -168,6 +168,24 @@ def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
     assert dict(found.evidence)["untested between"] == "2.5.0 (uninstallable: no wheel) and 2.5.1 (not run)"
 
 
+@pytest.mark.parametrize(
+    ("between", "text"),
+    [
+        ((), "2.6.0"),
+        ((("2.5.0", "skip: no such device"),), "2.6.0 or an earlier build that could not be judged"),
+        ((("2.5.0", "not run"),), "2.6.0 or an earlier build that was not run"),
+        (
+            (("2.5.0", "not run"), ("2.5.1", "flaky: ok 1, wrong 2")),
+            "2.6.0 or an earlier build that was not run or could not be judged",
+        ),
+    ],
+)
+def test_no_build_is_named_alone_where_an_earlier_one_is_unknown(between, text):
+    row = series("f", "wrong", None, None, "ok")
+    found = only(row, transitions=[transition("fixed", row, "2.4.1", "2.6.0", between=between)])
+    assert found.text == f"f is fixed in {text} (gave silently wrong values up to 2.4.1)."
+
+
 def test_a_verdict_that_forks_do_not_share_says_what_they_gave_and_counts_only_who_agrees():
     row = series("f", "ok", "crash:SIGSEGV")
     counts = {"ok": 2, "crash:SIGSEGV": 3}

@@ -68,6 +68,11 @@ def returns_a_value_and_a_function() -> object:
 
 
 @case
+def returns_an_answer_with_its_reason() -> object:
+    return False, "rows differ"
+
+
+@case
 def returns_what_can_be_called() -> object:
     class Module:
         def __call__(self) -> int:

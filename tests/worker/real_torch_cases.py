@@ -19,6 +19,16 @@ def multiplies_on_all_threads() -> None:
 
 
 @case
+def returns_a_comparison() -> object:
+    return torch.tensor([1.0, 2.0]) == torch.tensor([1.0, 3.0])
+
+
+@case
+def returns_a_comparison_that_holds() -> object:
+    return torch.tensor([1.0, 2.0]) == torch.tensor([1.0, 2.0])
+
+
+@case
 def goes_backward() -> None:
     x = torch.ones(100, 100, requires_grad=True)
     (x @ x).sum().backward()

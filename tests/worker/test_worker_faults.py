@@ -87,6 +87,12 @@ def test_a_function_beside_a_value_is_a_value(start: StartWorker) -> None:
     assert (facts["outcome"], facts.get("reason")) == ("returned", None)
 
 
+def test_more_answers_than_one_are_no_answer(start: StartWorker) -> None:
+    facts = start().run(fault("returns_an_answer_with_its_reason"))
+    assert (facts["outcome"], facts["returned_false"]) == ("returned", False)
+    assert str(facts["reason"]).startswith("the case's own mistake: it returned several truth values")
+
+
 @pytest.mark.parametrize(("status", "outcome"), [(0, "returned"), (3, "exited"), (125, "skipped")])
 def test_system_exit(start: StartWorker, isolation: Isolation, status: int, outcome: str) -> None:
     facts = start().run(fault("exits", isolation, parameters={"status": status}))

@@ -53,6 +53,12 @@ def test_what_torch_raises_as_facts(start: StartWorker, real_python: Path) -> No
     assert "no_such_operator" in str(facts["misses_an_operator"]["absent_name"])
 
 
+def test_a_comparison_of_elements_is_no_answer(start: StartWorker, real_python: Path) -> None:
+    worker = start("eager", python=real_python)
+    assert "several truth values" in str(run(worker, "returns_a_comparison")["reason"])
+    assert "reason" not in run(worker, "returns_a_comparison_that_holds")
+
+
 @pytest.mark.slow
 def test_a_compiled_case_starts_from_a_stage_that_has_loaded_inductor(start: StartWorker, real_python: Path) -> None:
     worker = start("eager", python=real_python, path=compiler_path(real_python))
