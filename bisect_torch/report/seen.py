@@ -35,6 +35,8 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
         errors = [each.rel_error for _, each in ends if each.rel_error is not None]
         words = [*_wrong(observations, errors), *_beginning(observations)]
     words += _failed(observations)
+    if judgement.signature.startswith("crash:exit "):
+        words.append("the process ended without a word before the case had come to its end, as by os._exit")
     return "; ".join(words) or shorten(clean(judgement.detail), _MOST)
 
 

@@ -375,6 +375,11 @@ def test_wrong_values_are_told_in_numbers():
             },
             "Tensor-likes are not close! Mismatched elements: 1 / 4 (25.0%)",
         ),
+        (
+            "crash:exit 0",
+            {"outcome": "exited", "exit_code": 0},
+            "the process ended without a word before the case had come to its end, as by os._exit",
+        ),
         ("timeout", {"outcome": "timed_out", "timeout_s": 90.0}, "no end within 1 min 30 s"),
         (
             "crash:SIGSEGV",
