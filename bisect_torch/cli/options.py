@@ -115,15 +115,9 @@ def _project_of(requirement: str) -> str:
     Raises:
         UsageError: It is no requirement.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
+    from bisect_torch.environments import extra_requirement
 
-    try:
-        return Requirement(requirement).name.lower()
-    except InvalidRequirement as error:
-        raise UsageError(
-            f"--with {requirement}: not a requirement: {str(error).splitlines()[0]}",
-            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
-        ) from None
+    return extra_requirement(requirement).name.lower()
 
 
 def _backend(name: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from bisect_torch.environments.projects import Project, project_at
     from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
-    from bisect_torch.environments.requirements import bound_to
+    from bisect_torch.environments.requirements import bound_to, extra_requirement
     from bisect_torch.environments.sealing import Seal, changed_since, seal, whole
     from bisect_torch.environments.short_disk import remove_passing
     from bisect_torch.environments.staged import numerics_digest, staged_name, staged_package
@@ -48,7 +48,7 @@ else:
         plan="EnvironmentPlan PlannedEnvironment completed parts_of plan_environments",
         projects="Project project_at",
         pruning="aged clean_cache files_of to_fit to_prune",
-        requirements="bound_to",
+        requirements="bound_to extra_requirement",
         sealing="Seal changed_since seal whole",
         short_disk="remove_passing",
         staged="numerics_digest staged_name staged_package",
@@ -79,6 +79,7 @@ __all__ = [
     "clean_environment_variables",
     "completed",
     "ensure",
+    "extra_requirement",
     "files_of",
     "is_installed",
     "is_offline",

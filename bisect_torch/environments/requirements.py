@@ -1,4 +1,4 @@
-"""What the packages of an environment require of each other: which of them could have another version."""
+"""What a user requires besides torch, and what the packages of an environment require of each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from bisect_torch.environments.stamp import records
+from bisect_torch.errors import UsageError
 from bisect_torch.releases.platforms import Target
+
+
+def extra_requirement(text: str) -> Requirement:
+    """What ``--with`` names.
+
+    Raises:
+        UsageError: It is no requirement.
+    """
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageError(
+            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
+            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
+        ) from None
 
 
 def bound_to(root: Path, project: str, python: str, others: Mapping[str, str]) -> dict[str, str]:

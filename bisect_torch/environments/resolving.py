@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bisect_torch import own_digest
@@ -23,10 +23,11 @@ from bisect_torch.environments.locking import statements
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter
+from bisect_torch.environments.requirements import extra_requirement
 from bisect_torch.environments.store import remove_tree
 from bisect_torch.environments.uv import Uv
 from bisect_torch.environments.uv_said import classify
-from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
+from bisect_torch.errors import InfrastructureError, Interrupted
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.index import effective_options
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE, LOCKED_TOGETHER, parse_lock
@@ -58,7 +59,7 @@ class LockRequest:
     @classmethod
     def of(cls, build: Build, interpreter: Interpreter, options: EnvironmentOptions) -> LockRequest:
         """What is to be locked for a build."""
-        extras = [_requirement(text) for text in options.extras]
+        extras = [extra_requirement(text) for text in options.extras]
         named = {canonicalize_name(extra.name) for extra in extras}
         requirements = [f"torch=={build.version}", *(name for name in LOCKED_TOGETHER if name not in named)]
         requirements += [str(extra) for extra in extras]
@@ -121,16 +122,6 @@ def _newest_torch(build: Build, newest: datetime.date | None) -> datetime.date |
         return None
     own = build.day + datetime.timedelta(days=DAYS_AFTER_RELEASE)
     return own if newest is None or newest > own else None
-
-
-def _requirement(text: str) -> Requirement:
-    try:
-        return Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageError(
-            f"--with {text}: not a requirement: {str(error).splitlines()[0]}",
-            hint="as after `pip install`: --with torchvision, --with 'pandas==2.2.3'",
-        ) from None
 
 
 def _is_fixed(requirement: Requirement) -> bool:
