@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from bisect_torch.analysis.transitions import NOT_RUN
+from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
 from bisect_torch.model import Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
@@ -98,7 +98,7 @@ def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
 
 def _unknown_between(transition: Transition, *, gap: bool) -> str:
     """What is not known of what lies between the ends, to follow "an earlier"; empty where nothing does."""
-    reasons = {reason for _, reason in transition.between}
+    reasons = {reason for _, reason in transition.between} - {API_ABSENT}  # where there is no such name nothing changed
     why = ["was not run"] if gap or NOT_RUN in reasons else []
     why += ["could not be judged"] if reasons - {NOT_RUN} else []
     what = "release" if gap else "build"

@@ -174,6 +174,7 @@ def test_builds_between_the_ends_that_say_nothing_are_named_with_the_reason():
         ((), "2.6.0"),
         ((("2.5.0", "skip: no such device"),), "2.6.0 or an earlier build that could not be judged"),
         ((("2.5.0", "not run"),), "2.6.0 or an earlier build that was not run"),
+        ((("2.5.0", "API absent"),), "2.6.0"),
         (
             (("2.5.0", "not run"), ("2.5.1", "flaky: ok 1, wrong 2")),
             "2.6.0 or an earlier build that was not run or could not be judged",
