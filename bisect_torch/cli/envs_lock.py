@@ -72,7 +72,7 @@ def lock(args: argparse.Namespace) -> int:
             f"nothing can be written in {there}: {why}", hint="name a folder for the locks: --folder FOLDER"
         )
     made = lock_releases(
-        args.versions, index_options(args), _folder(args), lambda text: print(text, file=sys.stderr, flush=True)
+        args.versions, index_options(args), folder, lambda text: print(text, file=sys.stderr, flush=True)
     )
     for version in made:
         print(version)

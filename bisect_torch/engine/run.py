@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from bisect_torch import cases, environments, temporary
 from bisect_torch.engine import events, plan, record
@@ -49,8 +50,9 @@ class _Recorded:
     judgement: Judgement
 
 
-def _is_lost(done: CellDone) -> bool:
-    return done.facts["outcome"] == Outcome.LOST.value
+def _has_facts(message: object) -> TypeGuard[CellDone]:
+    """Whether a cell ended, and was not lost."""
+    return isinstance(message, CellDone) and message.facts["outcome"] != Outcome.LOST.value
 
 
 class Run:
@@ -219,13 +221,10 @@ class Run:
 
     def _record_ended(self) -> None:
         """Write the cells that have ended, of what came: a Ctrl-C meanwhile must find the others still there."""
-        ended = [each for each in self._came if isinstance(each, CellDone) and not _is_lost(each)]
+        ended = [each for each in self._came if _has_facts(each)]
         if ended:
             seen = iter(self._record([(each.run, each.task.environment, each.facts) for each in ended]))
-            self._came = deque(
-                _Recorded(each, *next(seen)) if isinstance(each, CellDone) and not _is_lost(each) else each
-                for each in self._came
-            )
+            self._came = deque(_Recorded(each, *next(seen)) if _has_facts(each) else each for each in self._came)
 
     def _handle(self, message: _Inbox | _Recorded) -> None:
         if isinstance(message, events.Loading | events.Working | events.Note):
@@ -381,9 +380,8 @@ class Run:
         self._under_way.submit(wanted)
 
     def _on_lost(self, message: CellDone) -> None:
-        run = message.run
         if self._under_way.answered(message):
-            (seen,) = self._record([(run, message.task.environment, message.facts)])
+            (seen,) = self._record([(message.run, message.task.environment, message.facts)])
             self._after(_Recorded(message, *seen))
 
     def _on_cell(self, message: _Recorded) -> None:

@@ -302,7 +302,7 @@ def _check_place(path: Path, journal: Path, must_exist: bool) -> None:
 
 
 _OTHERS = frozenset({".csv", ".html", ".json", ".md", ".pdf", ".png", ".svg", ".xml"})
-"""Endings of what a report may be written as."""
+"""Endings of what a report is written as, or is wished to be: Parquet under one of these opens in nothing."""
 
 
 def _look(path: Path, journal: Path, must_exist: bool) -> None:
@@ -322,7 +322,8 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
     if path.suffix.lower() in _OTHERS and not path.exists():
         raise UsageError(
             f"{path}: results are kept as Parquet, under a name that does not say {path.suffix}",
-            hint=f"-o {path.stem}.parquet; afterwards `bisect-torch report {path.stem}.parquet -o {path.name}`",
+            hint=f"-o {path.stem}.parquet; afterwards `bisect-torch report {path.stem}.parquet -o {path.stem}.html` "
+            "makes a page of it, and other endings other formats",
         )
     for each in (path, journal):
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):

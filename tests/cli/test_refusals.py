@@ -123,6 +123,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "nothing after --": (["--"], "there is no command after --", "COMMAND"),
     "index folder that is not there": (["ok.py", "--index-url", "nowhere"], "index folder nowhere does not", "https"),
     "a name that is too long": (["x" * 300 + ".py"], "File name too long", "another file"),
+    "results under a report's ending": (["ok.py", "-o", "x.pdf"], r"x\.pdf: results are kept as Parquet", r"x\.html"),
     "a file that is no text": (["binary.py"], r"binary\.py:1: ", ""),
     "a file in another encoding": (["latin.py"], r"latin\.py:\d: ", "UTF-8"),
     "nested too deeply": (["deep.py"], r"deep\.py:1: cannot be read as Python", "Python"),
