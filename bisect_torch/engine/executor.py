@@ -14,7 +14,7 @@ from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
 from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.memory_budget import MemoryBudget
-from bisect_torch.engine.plan import CellRun, Task, needs_compile
+from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile
 from bisect_torch.engine.sessions import run_tests
 from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, Message, SlotFailed
 from bisect_torch.engine.unchanged import Unchanged
@@ -22,6 +22,7 @@ from bisect_torch.engine.waiting import Waiting
 from bisect_torch.engine.worker_process import CaseFileError, Stage, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Outcome
+from bisect_torch.worker.declaration import CAPABILITIES
 
 
 class LocalExecutor:
@@ -196,12 +197,16 @@ class LocalExecutor:
                     self._finish(task, remaining, {"outcome": Outcome.LOST.value, "reason": error.message})
 
     def _drive(self, worker: WorkerProcess, task: Task, remaining: deque[CellRun]) -> None:
-        """Run the remaining cells, taking each out of the queue when it has an answer, until the worker is lost."""
-        compiled = False
-        lost = False
+        """Run the remaining cells, taking each out of the queue when it has an answer, until the worker is lost.
+
+        Where it can be, the next cell is asked for before the end of this one is known: its worker then need not wait
+        until that was taken in here. Should the worker be lost meanwhile, the next one is still in the queue.
+        """
+        compiled = lost = False
+        asked: Callable[[], Facts] | None = None
         while remaining and not lost:
             run = remaining[0]
-            facts = self._refusal(task.environment, run)
+            facts = None if asked is not None else self._refusal(task.environment, run)
             if facts is None:
                 if task.forked and not compiled and needs_compile(run.instance.case):
                     with self._loading(task.environment, "loading the compiler stack"):
@@ -210,7 +215,10 @@ class LocalExecutor:
                 waiting = functools.partial(self._loading, task.environment, "waiting for memory")
                 with self._memory.reserve(_host_bytes(run), waiting):
                     self._began(run)
-                    facts = self._blame(task.environment, worker.run(self._request(run)))
+                    answer, asked = asked or worker.ask(self._request(run)), None
+                    if task.forked and len(remaining) > 1 and _needs_nothing(remaining[1], compiled):
+                        asked = worker.ask(self._request(remaining[1]))
+                    facts = self._blame(task.environment, answer())
             lost = facts["outcome"] == Outcome.LOST.value
             self._finish(task, remaining, facts)
 
@@ -242,6 +250,13 @@ class LocalExecutor:
 
     def _request(self, run: CellRun) -> CellRequest:
         return cell_request(run, self._conditions)
+
+
+def _needs_nothing(run: CellRun, compiled: bool) -> bool:
+    """Whether a cell can be begun without anything being looked at, made ready or kept free for it."""
+    case = run.instance.case
+    looked_at = accelerator(run.device) is not None or any(name in CAPABILITIES for name in case.needs)
+    return not looked_at and (compiled or not needs_compile(case)) and not _host_bytes(run)
 
 
 def _host_bytes(run: CellRun) -> int:

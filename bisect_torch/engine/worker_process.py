@@ -7,6 +7,7 @@ torch.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import shutil
@@ -23,7 +24,7 @@ from typing import Any, Literal, NoReturn
 
 from bisect_torch import temporary
 from bisect_torch.engine.cell_request import CellRequest
-from bisect_torch.engine.conditions import Conditions
+from bisect_torch.engine.conditions import Conditions, Facts
 from bisect_torch.errors import BisectTorchError, InfrastructureError
 from bisect_torch.model import Environment
 from bisect_torch.worker import system
@@ -205,16 +206,34 @@ class WorkerProcess:
                 return end
             tell(message)
 
-    def run(self, request: CellRequest) -> dict[str, object]:
+    def run(self, request: CellRequest) -> Facts:
         """Run one cell and give its facts; ``outcome`` is ``lost`` when the worker died meanwhile."""
+        return self.ask(request)()
+
+    def ask(self, request: CellRequest) -> Callable[[], Facts]:
+        """Ask for a cell; what is returned waits for its facts, as :meth:`run` does.
+
+        Another one may be asked for meanwhile: the worker begins with it as soon as this one has ended. Answers are
+        waited for in the order of the questions.
+        """
         if self._broken:
-            return {"outcome": "environment_broken", "reason": self._broken, "phase": "load", "protocol": VERSION}
+            broken = {"outcome": "environment_broken", "reason": self._broken, "phase": "load", "protocol": VERSION}
+            return lambda: broken
         try:
-            reply = self._ask({"op": "run", "request": request.to_message()})
+            nonce = self._send({"op": "run", "request": request.to_message()})
+        except WorkerLostError as problem:
+            return functools.partial(self._lost, problem)
+        return functools.partial(self._facts, nonce)
+
+    def _facts(self, nonce: bytes) -> Facts:
+        try:
+            facts: Facts = self._receive(nonce)["facts"]
         except (WorkerLostError, ProtocolError) as problem:
-            return {"outcome": "lost", "reason": str(problem), "worker": self.worker_id, "protocol": VERSION}
-        facts: dict[str, object] = reply["facts"]
+            return self._lost(problem)
         return facts
+
+    def _lost(self, problem: Exception) -> Facts:
+        return {"outcome": "lost", "reason": str(problem), "worker": self.worker_id, "protocol": VERSION}
 
     def prepare(self, stage: Stage) -> str:
         """Go over to another stage; gives the reason in words when that cannot be done, else nothing.

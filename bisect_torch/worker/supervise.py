@@ -145,7 +145,7 @@ class Watch:
         elif descriptor == self._wakeup:
             os.read(descriptor, 4096)
         elif descriptor == self._requests.fileno():
-            self._look_at_requests()
+            self._look_at_requests(event)
         elif not self._read_messages():
             self._poll.unregister(descriptor)
 
@@ -160,15 +160,11 @@ class Watch:
         self._streams[descriptor].feed(memoryview(_buffer)[:count])
         return True
 
-    def _look_at_requests(self) -> None:
-        try:
-            data = self._requests.recv(1, socket.MSG_PEEK)
-        except ConnectionError:
-            data = b""
-        if not data:
+    def _look_at_requests(self, event: int) -> None:
+        if event & ~select.POLLIN or system.peer_has_gone(self._requests):
             self._orchestrator_gone()
-        # A request that came early waits until this cell is over.
-        self._poll.unregister(self._requests.fileno())
+        # The request for the next cell came early, and waits until this one is over. From here on only the end counts.
+        self._poll.modify(self._requests.fileno(), 0)
 
     def _read_messages(self) -> bool:
         """Whether more may come."""

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -56,7 +57,14 @@ def arm_lifeline(reader: int) -> None:
 
 
 def peer_has_gone(connection: socket.socket) -> bool:
-    """Whether the other end of a socket is closed already, in which case no signal comes any more."""
+    """Whether the other end of a socket is closed already, in which case no signal comes any more.
+
+    What it has sent before may still be there to be read.
+    """
+    hung_up = select.poll()
+    hung_up.register(connection, 0)
+    if hung_up.poll(0):
+        return True
     try:
         return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except BlockingIOError:

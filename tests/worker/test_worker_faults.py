@@ -27,6 +27,24 @@ def check_untouched(worker: WorkerProcess) -> None:
     assert [entry for entry in os.listdir(worker._base) if entry != "log"] == []
 
 
+@pytest.mark.parametrize("first", ["right", "segfaults", "leaves_a_child_in_a_session_of_its_own", "is_killed"])
+def test_a_cell_that_is_asked_for_early_begins_when_the_one_before_has_ended(start: StartWorker, first: str) -> None:
+    with start() as worker:
+        alone = worker.run(fault(first))
+        before, after = worker.ask(fault(first)), worker.ask(fault("right"))
+        early = worker.ask(fault("raises"))
+        assert (before()["outcome"], after()["stdout_tail"]) == (alone["outcome"], "fine\n")
+        assert early()["error_type"] == "ValueError"
+        check_untouched(worker)
+
+
+def test_cells_of_a_worker_that_dies_are_lost_also_those_that_wait(start: StartWorker) -> None:
+    with start() as worker:
+        answers = [worker.ask(fault("hangs_in_native_code", timeout_s=100.0)), worker.ask(fault("right"))]
+        os.kill(worker.process_id, signal.SIGKILL)
+        answers.append(worker.ask(fault("right")))
+        assert [answer()["outcome"] for answer in answers] == ["lost"] * 3
+
 @pytest.mark.parametrize(
     ("case", "expected"),
     [

@@ -17,7 +17,7 @@ from bisect_torch.worker import system
 from tests.worker.support import FAULTS, REPOSITORY, eventually
 
 ORCHESTRATOR = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.worker_process import WorkerProcess
@@ -29,16 +29,21 @@ worker = WorkerProcess.start(environment_of(Path(python)), Path(repository), sta
 print("started", flush=True)
 if doing == "compile":
     worker.prepare("compile")
-worker.run(CellRequest(Path(faults), "case", "leaves_a_child_then_hangs", timeout_s=100.0))
+answer = worker.ask(CellRequest(Path(faults), "case", "leaves_a_child_then_hangs", timeout_s=100.0))
+if doing == "ahead":
+    time.sleep(0.3)  # not in one piece with the first
+    worker.ask(CellRequest(Path(faults), "case", "right"))
+    print("asked", flush=True)
+answer()
 """
 
 
-@pytest.mark.parametrize(("doing", "processes"), [("import", 1), ("compile", 2), ("run", 3)])
+@pytest.mark.parametrize(("doing", "processes"), [("import", 1), ("compile", 2), ("run", 3), ("ahead", 3)])
 def test_nothing_survives_the_orchestrator(interpreter: Path, tmp_path: Path, doing: str, processes: int) -> None:
     slow = tmp_path / "env"
     shutil.copytree(interpreter.parents[1], slow, symlinks=True)
     (package,) = slow.glob("lib/python*/site-packages/torch")
-    if doing != "run":
+    if doing in ("import", "compile"):
         name = "__init__.py" if doing == "import" else "_dynamo.py"
         (package / name).write_text("import time; time.sleep(100)\n")
     mark = secrets.token_hex(8)
@@ -53,6 +58,8 @@ def test_nothing_survives_the_orchestrator(interpreter: Path, tmp_path: Path, do
 
     try:
         assert eventually(lambda: len(alive()) >= processes, 20.0), alive()
+        if doing == "ahead":
+            assert b"asked\n" in iter(orchestrator.stdout.readline, b"")
     finally:
         orchestrator.send_signal(signal.SIGKILL)
         orchestrator.wait()
