@@ -10,6 +10,10 @@ import pyarrow as pa
 from bisect_torch.results.schema import FIELDS, SELDOM_ALIKE, held_type
 
 
+_FEW = 4096
+"""Rows of which a column takes some kilobytes however wide its numbers are."""
+
+
 class Source(Protocol):
     """Some columns of some observations: an Arrow table, or :class:`Stored`."""
 
@@ -72,8 +76,8 @@ class Held:
 
 def _narrow(column: pa.Array) -> pa.Array:
     """With numbers as short as the dictionary allows, and one more for what is missing: the names of 50 builds fit one
-    byte."""
-    if not pa.types.is_dictionary(column.type):
+    byte. Not of few rows: there it saves nothing, and a cast loads ``pyarrow.compute``."""
+    if not pa.types.is_dictionary(column.type) or len(column) < _FEW:
         return column
     for kind, most in ((pa.int8(), 2**7), (pa.int16(), 2**15)):
         if len(column.dictionary) < most:
