@@ -138,6 +138,7 @@ class Run:
                 self._handle_what_came()
             if self._begun:
                 self._site.close()
+                self._tell_last_words()
             self._making.clear()
             finished = True
         except KeyboardInterrupt:
@@ -178,6 +179,12 @@ class Run:
         for message in self._came:
             if isinstance(message, _Recorded):
                 self._tell_recorded(message)
+
+    def _tell_last_words(self) -> None:
+        """Handle what the slots said while they ended: that their last workers have gone."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._handle(self._inbox.get_nowait())
 
     def _busy(self) -> bool:
         """Whether something will come into the inbox by itself."""

@@ -239,3 +239,8 @@ def test_a_search_is_one_trace_of_all_its_runs(make_tool: MakeTool) -> None:
     made = Counter(each["name"] for each in trace.of("environment"))
     assert set(made) >= {"2.1.0", "2.4.0"}
     assert len(trace.of("results file")) >= 2
+    ends = [(each["tid"], each["ts"], each["ts"] + each["dur"]) for each in trace.of("ending the worker")]
+    begins = [(each["tid"], each["ts"]) for each in trace.of("loading torch")]
+    assert len(ends) >= len(begins) > 2
+    for tid, begin, end in ends:
+        assert not [at for track, at in begins if track == tid and begin < at < end]
