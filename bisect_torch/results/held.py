@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from bisect_torch.results.schema import FIELDS, SELDOM_ALIKE, held_type
 
-
 _FEW = 4096
 """Rows of which a column takes some kilobytes however wide its numbers are."""
 

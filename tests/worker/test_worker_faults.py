@@ -45,6 +45,7 @@ def test_cells_of_a_worker_that_dies_are_lost_also_those_that_wait(start: StartW
         answers.append(worker.ask(fault("right")))
         assert [answer()["outcome"] for answer in answers] == ["lost"] * 3
 
+
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
