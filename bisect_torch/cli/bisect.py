@@ -188,7 +188,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.run.results,
-        continue_with=continue_with(sys.argv[1:]) if result.interrupted else None,
+        continue_with=continue_with(request.run.file.private.kept_words(sys.argv[1:])) if result.interrupted else None,
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.run.plan.notes,

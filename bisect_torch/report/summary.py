@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.analysis import alike
@@ -12,6 +11,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw, draw_unfolded
+from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, width_of, wrap
@@ -242,7 +242,7 @@ def _interrupted(text: str, findings: Findings) -> list[Line]:
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None:
-        path = clean(str(findings.results))
+        path = clean(typed(str(findings.results)))
         readers = "  (pandas, polars and DuckDB open it)"
         fits = len(f"results: {path}{readers}") <= width
         yield (("results: ", ""), (path, ""), *([(readers, "dim")] if fits else []))
@@ -275,4 +275,4 @@ def _has_rows_at_fault(findings: Findings) -> bool:
 
 def _path(findings: Findings) -> str:
     """The results file as a word of a command line."""
-    return clean(shlex.quote(str(findings.results)))
+    return shell_line([typed(str(findings.results))])
