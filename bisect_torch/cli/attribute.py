@@ -78,7 +78,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_plan import print_plan, refuse_in_vain
     from bisect_torch.engine.attributing import Attributing
     from bisect_torch.report.attribution import attribution_data, attribution_lines, solved
     from bisect_torch.report.plain import PlainReport
@@ -88,6 +88,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         plan = request.run.plan
         said = (*plan.notes, *notes, _HYBRIDS)
         print_plan(dataclasses.replace(request.run, plan=dataclasses.replace(plan, notes=said)), as_json=args.json)
+        refuse_in_vain(request.run)
         return 0
     found = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
     result = request.run.file.private.inside(found)

@@ -155,6 +155,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "results that link to themselves": (["ok.py", "-o", "loop.parquet"], "loop.parquet", "another"),
     "results that are damaged": (["ok.py", "-o", "damaged.parquet"], "not a Parquet file, or a damaged one", "another"),
     "results with a folder for a journal": (["ok.py", "-o", "j.parquet"], "j.parquet.journal is no file", "another"),
+    "a suite that is not there": (["--dry-run", "--pytest", "empy"], "--pytest empy: no such file or folder", "empty"),
     "unknown option": (["ok.py", "--form", "2.4.1"], "unknown option '--form'", "--from"),
 }
 
@@ -270,6 +271,38 @@ def test_a_dry_run_makes_nothing(folder: Path, capsys: pytest.CaptureFixture[str
     assert lines[-3:] == ["would run 2 instances on each build", "  fine[n=1]", "  fine[n=2]"]
     assert contents(folder) == before
     assert environments(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (["run", "--versions", "2.6.0"], "2.6.0 gets no environment, and a"),
+        (["run"], "2.6.0, the newest build, gets no environment, and a"),
+        (["run", "--json"], "2.6.0, the newest build, gets no environment, and a"),
+        (
+            ["bisect", "--good", "2.4.1", "--bad", "2.6.0"],
+            "none of the builds that the search begins with gets an environment, and a",
+        ),
+    ],
+)
+def test_a_dry_run_ends_as_the_run_would_where_a_package_does_not_exist(
+    words: list[str], ends: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Locks are made for the plan, and tell it without anything being installed."""
+    line = [*words, "--python", PYTHON, "ok.py", "--with", "no-such-package", "--dry-run"]
+
+    assert main(line) == 3
+
+    out, err = capsys.readouterr()
+    error, hint = err.splitlines()
+    assert error == f"error: {ends} run would end with 3: no-such-package is not in the package index"
+    assert hint == "hint: are name and version right? --with takes what `pip install` takes"
+    assert "no-such-package is not in the package index" in out
+    assert out.count("no-such-package") == 1 or "--json" in words  # one line for all builds
+    assert environments(folder) == []
+    if "bisect" not in words:
+        line.remove("--dry-run")
+        assert main([*line, "-q"]) == 3
 
 
 @pytest.mark.parametrize("command", [["run"], ["bisect", "--good", "2.4.1", "--bad", "2.6.0"]])
