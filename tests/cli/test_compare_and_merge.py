@@ -215,7 +215,7 @@ def test_k_never_takes_anything_out_of_a_file(folder: Path, capsys: pytest.Captu
     assert main(["merge", "all.parquet", "-k", "same", "-o", "all.parquet"]) == 2
     assert "-k takes nothing out of all.parquet" in capsys.readouterr().err
     assert main(["merge", "all.parquet", "-k", "softmax", "-o", "some.parquet"]) == 2
-    assert "-k 'softmax' fits no row" in capsys.readouterr().err
+    assert "-k 'softmax' fits none of " in capsys.readouterr().err
     assert bytes_in(folder) == before
 
 
