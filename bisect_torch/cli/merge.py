@@ -84,7 +84,8 @@ def _refuse_twice(files: Sequence[Path]) -> None:
     for path in files:
         before = seen.setdefault(path.resolve(), path)
         if before is not path:
-            raise UsageError(f"{path} is the same file as {before}", hint="name each file once")
+            same = "is named twice" if path == before else f"is the same file as {before}"
+            raise UsageError(f"{path} {same}", hint="name each file once")
 
 
 def _refuse_other_file(output: Path, files: Sequence[Path]) -> None:

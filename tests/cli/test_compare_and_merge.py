@@ -325,8 +325,8 @@ REFUSED = {
     ),
     "no pair of devices": (["compare", "good.parquet", "copy.parquet", "--device", "cpu"], 2, "is not two devices"),
     "a factor that is none": (["compare", "good.parquet", "copy.parquet", "--factor", "0"], 2, "not a number above"),
-    "one file only": (["compare", "good.parquet"], 2, "the following arguments are required: B"),
-    "merge into nothing": (["merge", "good.parquet"], 2, "the following arguments are required: -o/--output"),
+    "one file only": (["compare", "good.parquet"], 2, "B is missing"),
+    "merge into nothing": (["merge", "good.parquet"], 2, "-o/--output is missing"),
     "merge the same file twice": (
         ["merge", "good.parquet", "link.parquet", "-o", "out.parquet"], 2, "is the same file as good.parquet"
     ),

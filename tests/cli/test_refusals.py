@@ -46,6 +46,11 @@ FILES: dict[str, str | bytes] = {
     "other.py": "from bisect_torch import case\n@case(m=[1])\ndef a(n):\n    pass\n",
     "nothing.py": "from bisect_torch import case\n@case(n=[])\ndef a(n):\n    pass\n",
     "text.parquet": "not Parquet at all",
+    "report.md": "It fails:\n```python\nimport torch\n```\n",
+    "word.txt": "hello",
+    "nb.ipynb": '{"cells": []}',
+    "a.sh": "echo\n",
+    "a.csv": "a,b\n",
 }
 
 _ROW = b"[[release]]\nversion = '2.4.1'\nday = 2024-09-04\ngit_commit = 'a'\npythons = ['3.11']\n"
@@ -65,7 +70,13 @@ LOCKS: dict[str, dict[str, bytes]] = {
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words after `run`, what the first line must match, what the hint must match
     "unknown file": (["missing.py"], r"missing\.py: no such file", "did you mean"),
-    "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", ""),
+    "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", "paths are seen from the working"),
+    "a bug report": (["report.md"], r"report\.md: that is a text, not Python", "`bisect-torch new report.md` takes"),
+    "a word": (["word.txt"], r"word\.txt: that is a text, not Python", "`bisect-torch new word.txt` takes"),
+    "a notebook": (["nb.ipynb"], r"nb\.ipynb: that is a notebook, not Python", "`jupyter nbconvert --to script nb"),
+    "a shell script": (["a.sh"], r"a\.sh: that is a shell script, not Python", "a command stands after --: -- sh a.sh"),
+    "results": (["text.parquet"], r"text\.parquet: that is results, not Python", "`bisect-torch judge text.parquet`"),
+    "data": (["a.csv"], r"a\.csv: that is data, not Python", "name a case file"),
     "folder without files": (["empty"], r"empty: the folder holds no \*\.py", "name a file"),
     "syntax error": (["syntax.py"], r"syntax\.py:3: invalid syntax", r"def broken"),
     "no case": (["none.py"], r"none\.py:1: .*declares no case", "@case"),
