@@ -89,8 +89,8 @@ def test_other_words_stay_as_they_are(word: str) -> None:
 
 
 def test_the_results_of_a_run_are_named_so_that_the_next_line_can_be_copied() -> None:
-    row = histories.series("f", "broken", "broken")
-    found = dataclasses.replace(reported(row), results=Path("<home>/my x/results.parquet"))
+    rows = histories.series("f", "broken", "broken"), histories.series("g", "ok", "ok")
+    found = dataclasses.replace(reported(*rows), results=Path("<home>/my x/results.parquet"))
 
     text = "\n".join("".join(part for part, _ in line) for line in summary(found, 100))
 
