@@ -4,7 +4,7 @@ from bisect_torch.cases.discovery import Discovered, called, discover, from_expa
 from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
-from bisect_torch.cases.selecting import chooser, matching
+from bisect_torch.cases.selecting import chooser, fitting, matching, none_fits
 from bisect_torch.cases.sources import sources
 from bisect_torch.cases.suites import SUITES
 
@@ -17,9 +17,11 @@ __all__ = [
     "chooser",
     "collection_of",
     "discover",
+    "fitting",
     "from_expansion",
     "hidden_neighbours",
     "matching",
+    "none_fits",
     "read_suite",
     "sources",
     "together",

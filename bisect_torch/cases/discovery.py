@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
+from bisect_torch.cases.no_code import refuse_other
 from bisect_torch.cases.reading import Reading, parse, read_cases
 from bisect_torch.cases.requirements import unusable
 from bisect_torch.cases.selecting import named_instances, no_such_case
@@ -144,19 +145,25 @@ def _read_path(path: Path) -> list[Discovered]:
             return _read_folder(path)
         if not path.exists():
             raise UsageError(f"{path}: no such file", hint=_nearest(path))
+        refuse_other(path)
         path = path.resolve()
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise UsageError(f"{path}: {error.strerror}", hint="name another file") from None
     return [_read_file(path)]
 
 
-def _nearest(path: Path) -> str | None:
+def _nearest(path: Path) -> str:
     if path.suffix != ".py" and path.with_name(path.name + ".py").is_file():
         return f"did you mean {path.with_name(path.name + '.py')}?"
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either"
-    near = difflib.get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")], n=1)
-    return f"did you mean {path.with_name(near[0])}?" if near else None
+    there = sorted(each.name for each in path.parent.glob("*.py"))
+    near = difflib.get_close_matches(path.name, there, n=1)
+    if near:
+        return f"did you mean {path.with_name(near[0])}?"
+    shown = f"{', '.join(there[:4])}{', …' if len(there) > 4 else ''}" if there else "no *.py"
+    where = ", which holds" if path.parent == Path() else f"; {path.parent} holds"
+    return f"paths are seen from the working directory{where} {shown}"
 
 
 def _read_folder(folder: Path) -> list[Discovered]:

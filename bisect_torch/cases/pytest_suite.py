@@ -5,9 +5,11 @@ Which tests there are only pytest knows, and it may differ from build to build: 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +34,9 @@ _SETTINGS = ("pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "build", "dist", "venv"})
 _MOST_FILES = 20_000
 _READ_BYTES = 1 << 20
+_FLAG = re.compile(r"-[qvsxlh]+")
+"""Options of pytest's that take no value."""
+
 _OTHER_PROCESSES = ("-n", "--numprocesses", "--dist", "--tx", "--forked", "--boxed")
 
 
@@ -72,18 +77,40 @@ def _check(words: Sequence[str], folder: Path) -> None:
     for path in _named(words, folder):
         if not path.exists():
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-            raise UsageError(
-                f"--pytest {shown}: no such file", hint="paths after --pytest are seen from the working directory"
-            )
+            raise UsageError(f"--pytest {shown}: no such file or folder", hint=_nearest(path))
+
+
+def _nearest(path: Path) -> str:
+    there = [each.name for each in path.parent.glob("*") if each.is_dir() or each.suffix == ".py"]
+    near = difflib.get_close_matches(path.name, there, n=1)
+    seen = "paths after --pytest are seen from the working directory"
+    return f"{seen}; did you mean {near[0]}?" if near else seen
 
 
 def _named(words: Sequence[str], folder: Path) -> list[Path]:
-    """Files and folders among the words: those that stand there as such, also where they do not exist."""
-    paths = [folder / word.partition("::")[0] for word in words if not word.startswith("-")]
-    meant = [word for word in words if not word.startswith("-")]
-    return [
-        path for path, word in zip(paths, meant, strict=True) if path.exists() or "::" in word or word.endswith(".py")
-    ]
+    """Files and folders among the words: those that stand there as such, also where they do not exist.
+
+    What follows an option of pytest's may be its value, as in ``-W error::UserWarning``.
+    """
+    found = []
+    modules = _are_modules(words, folder)
+    for before, word in zip(("", *words), words, strict=False):
+        if word.startswith("-"):
+            continue
+        path = folder / word.partition("::")[0]
+        value = before.startswith("-") and not _FLAG.fullmatch(before)
+        if path.exists() or not (value or modules or word[:1] in ("", "@")):  # @FILE holds further words
+            found.append(path)
+    return found
+
+
+def _are_modules(words: Sequence[str], folder: Path) -> bool:
+    """Whether words name modules, not files: ``--pyargs``, which may also stand in the project's settings."""
+    settings = (each / name for each in (folder, *folder.parents) for name in _SETTINGS)
+    texts = (path.read_bytes() for path in settings if path.is_file())
+    return "--pyargs" in " ".join((*words, os.environ.get("PYTEST_ADDOPTS", ""))) or any(
+        b"--pyargs" in text for text in texts
+    )
 
 
 def _files(words: Sequence[str], folder: Path) -> list[Path]:

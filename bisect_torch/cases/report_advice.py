@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from bisect_torch.cases.report_choice import Choice
 from bisect_torch.cases.report_code import Code
 from bisect_torch.cases.report_script import missing_imports, needed, packages, unknown_names
+from bisect_torch.cases.report_versions import told
 
 _VERSION = re.compile(r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)")
 _CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck", "check"})
@@ -33,16 +34,17 @@ class Advice:
     text: str
 
 
-def advice(choice: Choice, report: str, *, as_case: bool) -> tuple[Advice, ...]:
+def advice(choice: Choice, report: str, *, as_case: bool, releases: Sequence[str] = ()) -> tuple[Advice, ...]:
     """What to add, most important first.
 
     Args:
-        report: The whole report, for the version that it is about.
+        report: The whole report, for the versions that it is about.
         as_case: A case file was written, not a script.
+        releases: All that are known, oldest first.
     """
     code = choice.code
     found = [*_about_blocks(choice), *_about_names(code), *_about_verdict(code), *_about_needs(code, as_case)]
-    return (*found, *_about_inputs(code), *_about_version(report))
+    return (*found, *_about_inputs(code), *_about_version(report, releases))
 
 
 def options(code: Code) -> tuple[str, ...]:
@@ -63,10 +65,14 @@ def first_two(report: str, releases: Sequence[str]) -> tuple[str, str]:
         releases: All that are known, oldest first.
 
     Returns:
-        The oldest and the newest that the report names; where it names one, that and the newest of all, or, where it is
+        The newest that the report's sentences call right and the oldest that they call wrong, where that is clear; else
+        the oldest and the newest that the report names; where it names one, that and the newest of all, or, where it is
         the newest, the oldest of all; else the oldest and the newest of all.
     """
-    said = set(_VERSION.findall(report))
+    by_sentences = told(report, releases)
+    if by_sentences.good is not None and by_sentences.bad is not None:
+        return by_sentences.good, by_sentences.bad
+    said = {*_VERSION.findall(report), *by_sentences.named}
     named = [release for release in releases if release in said]
     if len(named) == 1 and named[0] != releases[-1]:
         return named[0], releases[-1]
@@ -154,7 +160,11 @@ def _about_inputs(code: Code) -> Iterator[Advice]:
         yield Advice("seed", f"{what}: fixed inputs (bisect_torch.numerics.uniform in a case) are the same on all")
 
 
-def _about_version(report: str) -> Iterator[Advice]:
+def _about_version(report: str, releases: Sequence[str]) -> Iterator[Advice]:
+    by_sentences = told(report, releases)
+    if by_sentences.good is not None:
+        yield Advice("version", f"by the report {by_sentences.good} is right, and {by_sentences.bad} is not")
+        return
     version = reported_version(report)
     if version:
         yield Advice("version", f"the report is about torch {version}: let the range hold it")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
+from typing import Protocol, TypeVar
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Instance
@@ -24,6 +26,46 @@ def matching(instances: Iterable[Instance], expression: str) -> tuple[Instance, 
     """
     fits = chooser(expression)
     return tuple(one for one in instances if fits(one.case.file.path.name, one.name))
+
+
+class Kept(Protocol):
+    """What results call a row: a series, an observation."""
+
+    @property
+    def case_file(self) -> str:
+        """Path of its file."""
+
+    @property
+    def instance(self) -> str:
+        """Its name."""
+
+
+KeptRow = TypeVar("KeptRow", bound=Kept)
+
+
+def fitting(rows: Sequence[KeptRow], expression: str) -> tuple[KeptRow, ...]:
+    """The rows of results that fit the expression, as :func:`matching` has it.
+
+    Raises:
+        UsageError: The expression cannot be understood, or fits none of them.
+    """
+    fits = chooser(expression)
+    found = tuple(one for one in rows if fits(PurePath(one.case_file).name, one.instance))
+    if rows and not found:
+        raise none_fits(expression, [f"{PurePath(one.case_file).name}::{one.instance}" for one in rows])
+    return found
+
+
+def none_fits(expression: str, names: Iterable[str], hint: str | None = None) -> UsageError:
+    """The refusal of an expression that fits nothing.
+
+    Args:
+        names: Of all that there is, as ``file::instance``; at least one.
+        hint: In place of the one that shows the first of them.
+    """
+    known = list(dict.fromkeys(names))
+    which = "does not fit the only instance" if len(known) == 1 else f"fits none of {len(known)} instances"
+    return UsageError(f"-k {expression!r} {which}", hint=hint or f"it looks at file::instance, such as {known[0]}")
 
 
 def named_instances(instances: Iterable[Instance], name: str) -> tuple[Instance, ...]:

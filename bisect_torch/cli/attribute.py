@@ -78,7 +78,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_plan import print_plan, refuse_in_vain
     from bisect_torch.engine.attributing import Attributing
     from bisect_torch.report.attribution import attribution_data, attribution_lines, solved
     from bisect_torch.report.plain import PlainReport
@@ -88,6 +88,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         plan = request.run.plan
         said = (*plan.notes, *notes, _HYBRIDS)
         print_plan(dataclasses.replace(request.run, plan=dataclasses.replace(plan, notes=said)), as_json=args.json)
+        refuse_in_vain(request.run)
         return 0
     found = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
     result = request.run.file.private.inside(found)
@@ -152,11 +153,8 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
     if args.before is None and args.after is None:
         chosen = [each for each in chosen if each.series in findings.series] or chosen
     if not chosen:
-        known = "; ".join(_ends(each) for each in found)
-        raise UsageError(
-            f"{args.case} does not change" + (" there" if found else f" in {args.results}"),
-            hint=f"it changes {known}" if found else "attribute explains a change between two builds",
-        )
+        where = " there" if found else f" in {args.results}"
+        raise UsageError(f"{args.case} does not change{where}", hint=_what_changes(found, every))
     first = chosen[0]
     notes = []
     if len(chosen) > 1:
@@ -169,6 +167,19 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
         names = ", ".join(name for name, _ in first.between)
         notes.append(f"between {first.before.build} and {first.after.build} lie builds that say nothing: {names}")
     return first, tuple(notes)
+
+
+def _what_changes(found: Sequence[Transition], every: Sequence[Series]) -> str:
+    """The changes of the row that was named; else the rows that change."""
+    from bisect_torch import analysis
+    from bisect_torch.report.text import listed
+
+    if found:
+        return f"it changes {'; '.join(map(_ends, found))}"
+    names = list(dict.fromkeys(each.instance for each in every if analysis.transitions(each)))
+    if not names:
+        return "attribute explains a change between two builds, and nothing changes there"
+    return f"attribute explains a change between two builds; what changes there: {listed(names)}"
 
 
 def _ends(transition: Transition) -> str:

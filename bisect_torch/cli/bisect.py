@@ -125,7 +125,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
-    from bisect_torch.cli.run_plan import print_plan, print_wrapped
+    from bisect_torch.cli.run_plan import print_plan, print_wrapped, refuse_in_vain
     from bisect_torch.cli.run_request import tell_late_options
     from bisect_torch.engine.search.bisection import Bisection
     from bisect_torch.report.bisection import BisectionReport
@@ -137,6 +137,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         print_plan(request.run, as_json=args.json, lines=lines)
+        refuse_in_vain(request.run, search=True)
         return 0
     if not args.quiet:
         print_wrapped(lines, sys.stderr)
@@ -149,6 +150,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
 
 def _plan_lines(request: BisectRequest) -> list[str]:
     from bisect_torch.analysis.search import most_probes
+    from bisect_torch.cli.run_plan import impossible_lines
     from bisect_torch.report.text import bytes_words, plural
 
     plan, builds = request.run.plan, request.run.builds
@@ -164,7 +166,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
             f"to download up to {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} of "
             f"{bytes_words(plan.free_bytes)} free; up to {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
+    lines += impossible_lines(plan)
     return [*lines, *(f"note: {note}" for note in plan.notes), *(f"hint: {hint}" for hint in plan.hints)]
 
 
@@ -188,7 +190,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.run.results,
-        continue_with=continue_with(sys.argv[1:]) if result.interrupted else None,
+        continue_with=continue_with(request.run.file.private.kept_words(sys.argv[1:])) if result.interrupted else None,
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.run.plan.notes,

@@ -131,7 +131,7 @@ def _choice(args: argparse.Namespace) -> Selection:
             "the search needs an end: --good, --bad or both",
             hint=f"--good {args.first or '2.6.0'} --bad {args.last or '2.9.0'} in place of --from and --to"
             if args.first or args.last
-            else "--good 2.6.0 --bad 2.9.0",
+            else "for example --good 2.6.0 --bad 2.9.0; with --bad 2.9.0 alone it walks back to one that is good",
         )
     first, last = args.first, args.last
     nightly = _nightly(args)

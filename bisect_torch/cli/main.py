@@ -122,6 +122,13 @@ class Parser(argparse.ArgumentParser):
         """
         from bisect_torch.cli import meant
 
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            # argparse counts those in that may be left out, where another one is missing.
+            spare = {str(action.metavar) for action in self._actions if action.nargs in ("*", "?")}
+            names = [name for name in missing.split(", ") if name not in spare]
+            are = "is" if len(names) == 1 else "are"
+            raise UsageError(f"{' and '.join(names)} {are} missing", hint=meant.for_example(self))
         hint = f"`{self.prog} --help` lists what is accepted"
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         near = meant.nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None

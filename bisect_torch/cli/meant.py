@@ -34,6 +34,13 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from options_of(nested)
 
 
+def for_example(parser: argparse.ArgumentParser) -> str:
+    """The first example of a command's help page, without what is said beside it."""
+    lines = [line.strip() for line in (parser.epilog or "").splitlines() if line.startswith(f"  {parser.prog} ")]
+    first = re.split(r"\s{2,}", lines[0])[0] if lines else ""
+    return f"for example: {first}" if first else f"`{parser.prog} --help` lists what is accepted"
+
+
 def unknown_command(word: str, words: Sequence[str], commands: Sequence[str]) -> UsageError:
     """The refusal of a first word that is no command.
 

@@ -84,7 +84,8 @@ def _refuse_twice(files: Sequence[Path]) -> None:
     for path in files:
         before = seen.setdefault(path.resolve(), path)
         if before is not path:
-            raise UsageError(f"{path} is the same file as {before}", hint="name each file once")
+            same = "is named twice" if path == before else f"is the same file as {before}"
+            raise UsageError(f"{path} {same}", hint="name each file once")
 
 
 def _refuse_other_file(output: Path, files: Sequence[Path]) -> None:
@@ -115,9 +116,9 @@ def _only(parts: Sequence[Part], expression: str) -> list[Part]:
     """The rows that fit, with all manifests, locks and texts."""
     import dataclasses
 
-    from bisect_torch.cases import chooser
-    from bisect_torch.errors import UsageError
+    from bisect_torch.cases import chooser, none_fits
 
+    every = [each for part in parts for each in part.observations]
     fits = chooser(expression)
     found = [
         dataclasses.replace(
@@ -126,7 +127,7 @@ def _only(parts: Sequence[Part], expression: str) -> list[Part]:
         for part in parts
     ]
     if not any(part.observations for part in found):
-        raise UsageError(f"-k {expression!r} fits no row", hint="bisect-torch judge RESULTS --unfold has their names")
+        raise none_fits(expression, (f"{Path(o.case_file).name}::{o.instance}" for o in every))
     return found
 
 

@@ -66,6 +66,7 @@ def command(args: argparse.Namespace) -> int:
     from bisect_torch.cases.report_advice import advice, first_two, options, reported_version
     from bisect_torch.cases.report_choice import choose, number_of
     from bisect_torch.cases.report_script import case_file, case_name, script
+    from bisect_torch.cases.report_versions import told
     from bisect_torch.cli.output import refuse_unwritable
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
@@ -86,11 +87,17 @@ def command(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
     else:
         _write_new(args.output, text)
-    found = advice(choice, report, as_case=as_case)
-    line = ["bisect-torch", "run", "repro.py" if to_stdout else str(args.output), *options(choice.code)]
-    oldest, newest = first_two(report, known_releases())
-    first = shlex.join([*line, "--versions", f"{oldest},{newest}"])
-    then = shlex.join([*line, "--from", oldest, "--to", newest])
+    releases = known_releases()
+    found = advice(choice, report, as_case=as_case, releases=releases)
+    words = ["repro.py" if to_stdout else str(args.output), *options(choice.code)]
+    oldest, newest = first_two(report, releases)
+    first = shlex.join(["bisect-torch", "run", *words, "--versions", f"{oldest},{newest}"])
+    then = shlex.join(["bisect-torch", "run", *words, "--from", oldest, "--to", newest])
+    by_sentences = told(report, releases)
+    search = None
+    if by_sentences.good is not None and by_sentences.bad is not None:
+        ends = ["--good", by_sentences.good, "--bad", by_sentences.bad]
+        search = shlex.join(["bisect-torch", "bisect", *words, *ends])
     if args.json:
         import json
 
@@ -105,6 +112,9 @@ def command(args: argparse.Namespace) -> int:
             "advice": [{"kind": each.kind, "text": each.text} for each in found],
             "next": first,
             "then": then,
+            "good": by_sentences.good,
+            "bad": by_sentences.bad,
+            "search": search,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
@@ -114,6 +124,7 @@ def command(args: argparse.Namespace) -> int:
     lines += [f"{each.kind}: {each.text}" for each in found]
     lines.append(f"next: {first}")
     lines.append(f"then, where the two differ: {then}")
+    lines += [] if search is None else [f"or, with few installs: {search}"]
     _say(lines, to_stderr=to_stdout)
     return 0
 

@@ -29,6 +29,7 @@ interpreter of its own; a flaky row is repeated until chance is unlikely.
 _EXAMPLES = """\
 examples:
   bisect-torch recheck results.parquet --versions 2.15.0
+  bisect-torch recheck results.parquet -k "bmm and not float64" --versions 2.15.0    some rows
   bisect-torch recheck results.parquet repro.py --versions 2.15.0   the case file lies elsewhere now
   bisect-torch recheck results.parquet --versions 2.15.0 --comment - | gh issue comment 1234 -F -
   bisect-torch recheck results.parquet --versions 2.15.0 -q --state said.json     for cron: says a thing once
@@ -53,6 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_selection_arguments(parser)
     group = parser.add_argument_group("rechecking")
+    group.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
     group.add_argument("--all", dest="everything", action="store_true", help="also what was ok: find what is newly bad")
     group.add_argument(
         "--changed",
@@ -91,7 +93,7 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import refuse_unwritable
-    from bisect_torch.cli.run_plan import print_plan
+    from bisect_torch.cli.run_plan import print_plan, refuse_in_vain
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
@@ -111,10 +113,11 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         if path not in (None, "-"):
             refuse_unwritable(option, Path(path))
     said = {} if args.state is None else read_said(args.state)
-    earlier = read_earlier(ResultsFile.open(args.results, must_exist=True), args.files)
+    earlier = read_earlier(ResultsFile.open(args.results, must_exist=True), args.files, args.select)
     plan = plan_recheck(earlier, everything=args.everything, changed=args.changed)
     if not plan.rows:
-        print("nothing is bad at the newest build of these results", file=sys.stderr)
+        which = "these results" if args.select is None else f"the rows that fit -k {args.select!r}"
+        print(f"nothing is bad at the newest build of {which}", file=sys.stderr)
         return 0
     _take_over(args, earlier.conditions)
     if left := sorted(set(earlier.conditions.pass_env) - set(args.pass_env)):
@@ -124,6 +127,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     refuse_older(request.builds[0], plan)
     if args.dry_run:
         print_plan(request, as_json=args.json)
+        refuse_in_vain(request)
         return 0
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()

@@ -70,20 +70,10 @@ def _chosen_rows(
     Raises:
         UsageError: A name or the expression fits none of them.
     """
-    from bisect_torch.cases import chooser
+    from bisect_torch.cases import fitting
 
     for name in names:
         if not any(is_named(name, each) for each in series):
             raise unknown_case(name, results, series)
     named = [each for each in series if not names or any(is_named(name, each) for name in names)]
-    if expression is None:
-        return tuple(named)
-    fits = chooser(expression)
-    chosen = tuple(each for each in named if fits(Path(each.case_file).name, each.instance))
-    if not chosen:
-        sample = f"{Path(named[0].case_file).name}::{named[0].instance}"
-        raise UsageError(
-            f"-k {expression!r} fits none of {len(named)} instances",
-            hint=f"it looks at file::instance, such as {sample}",
-        )
-    return chosen
+    return tuple(named) if expression is None else fitting(named, expression)

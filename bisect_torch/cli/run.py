@@ -79,7 +79,7 @@ def command(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import drop_stdout
     from bisect_torch.cli.run_findings import findings_of, print_findings
-    from bisect_torch.cli.run_plan import print_plan, show_plan
+    from bisect_torch.cli.run_plan import print_plan, refuse_in_vain, show_plan
     from bisect_torch.cli.run_request import build_request, tell_late_options
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
@@ -97,6 +97,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     tell_late_options(args)
     if args.dry_run:
         print_plan(request, as_json=args.json)
+        refuse_in_vain(request)
         return 0
     if not args.quiet and request.plan.missing:
         show_plan(request)

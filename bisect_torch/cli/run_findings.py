@@ -27,7 +27,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         transitions=result.transitions,
         observations=result.observations,
         results=request.results,
-        continue_with=continue_with(sys.argv[1:]),
+        continue_with=continue_with(request.file.private.kept_words(sys.argv[1:])),
         interrupted=result.interrupted,
         seconds=result.seconds,
         notes=request.plan.notes,
@@ -57,14 +57,18 @@ def known_releases() -> tuple[str, ...]:
 
 
 def continue_with(words: Sequence[str]) -> str:
-    """The command line that goes on: it must not begin anew."""
-    import shlex
+    """The command line that goes on: it must not begin anew.
+
+    Args:
+        words: Of the line, as they were typed or as they are kept.
+    """
+    from bisect_torch.report.retyped import shell_line, typed
 
     words, pytest_words = before_pytest(words)
     own, command_words = before_dashes(words)
     kept = ["bisect-torch", *(word for word in own if word != "--fresh")]
     kept += [] if command_words is None else ["--", *command_words]
-    return shlex.join(kept if pytest_words is None else [*kept, "--pytest", *pytest_words])
+    return shell_line(map(typed, kept if pytest_words is None else [*kept, "--pytest", *pytest_words]))
 
 
 def print_findings(findings: Findings, *, as_json: bool, unfolded: bool = False) -> None:

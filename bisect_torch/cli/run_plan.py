@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
+    from bisect_torch.environments import EnvironmentPlan
+    from bisect_torch.environments.plan import PlannedEnvironment
 
 MOST_NAMES = 20
 """Instances that ``--dry-run`` lists; with ``--json`` it lists all."""
+
+_MOST_BUILDS = 6
+_AGAIN = "the same line tries again; `bisect-torch doctor` looks at the index"
 
 
 def plan_lines(request: RunRequest) -> list[str]:
@@ -34,11 +39,65 @@ def plan_lines(request: RunRequest) -> list[str]:
             f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
             f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += [f"{planned.build.name}: {planned.impossible}" for planned in plan.environments if planned.impossible]
+    lines += impossible_lines(plan)
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
     lines += [f"note: {note}" for note in plan.notes]
     lines += [f"hint: {hint}" for hint in plan.hints]
     return [request.file.private.redact(line) for line in lines]
+
+
+def impossible_lines(plan: EnvironmentPlan) -> list[str]:
+    """The builds that get no environment, with the reason; those with one reason in one line."""
+    from bisect_torch.report.text import listed
+
+    builds: dict[str, list[str]] = {}
+    for planned in plan.environments:
+        if planned.impossible:
+            builds.setdefault(planned.impossible, []).append(planned.build.name)
+    return [f"{listed(names, most=_MOST_BUILDS)}: {reason}" for reason, names in builds.items()]
+
+
+def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
+    """End a dry run as its run would end, where that is known: nothing can be judged on the newest build.
+
+    Args:
+        search: A search does without an end that cannot be judged, but not without all builds.
+
+    Raises:
+        InfrastructureError: The newest build gets no environment (of those that a search begins with, none does), or a
+            build is not known.
+    """
+    from bisect_torch.errors import InfrastructureError
+    from bisect_torch.model import Verdict
+    from bisect_torch.report.unjudged import hint
+
+    for name, why in request.unknown.items():
+        raise InfrastructureError(f"{name} is not known, and a run would end with 3: {why}", hint=_AGAIN)
+    own = [each for each in request.plan.environments if each.build.variant is None and not each.open]
+    needed = own if search else own[-1:]
+    if not needed or not all(map(_in_vain(request), needed)):
+        return
+    newest = needed[-1]
+    whose = f"{newest.build.name} gets no environment"
+    if len(own) > 1:
+        begun = "none of the builds that the search begins with gets an environment"
+        whose = begun if search else f"{newest.build.name}, the newest build, gets no environment"
+    verdict = Verdict.UNINSTALLABLE if newest.reason else Verdict.INFRA
+    raise InfrastructureError(
+        request.file.private.redact(f"{whose}, and a run would end with 3: {newest.impossible}"),
+        hint=hint(verdict, newest.impossible) if newest.reason else "run once without --offline",
+    )
+
+
+def _in_vain(request: RunRequest) -> Callable[[PlannedEnvironment], bool]:
+    """Whether a build gets no environment, nor needs one: what has run once is known, also where no server is asked."""
+
+    def in_vain(planned: PlannedEnvironment) -> bool:
+        if planned.reason or not planned.offline:
+            return bool(planned.reason)
+        return all(each.build_name != planned.build.name for each in request.file.observations())
+
+    return in_vain
 
 
 def show_plan(request: RunRequest) -> None:

@@ -191,9 +191,11 @@ def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | N
     import difflib
 
     from bisect_torch import cases
-    from bisect_torch.errors import UsageError
 
     if expression is None:
+        return
+    cases.chooser(expression)
+    if not discovered:  # watch reads its file later, and says itself what does not fit
         return
     known = [instance for item in discovered for instance in item.instances or ()]
     if cases.matching(known, expression) or any(item.instances is None for item in discovered):
@@ -203,7 +205,7 @@ def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | N
     if "[" in expression:  # a whole name was meant
         near = difflib.get_close_matches(expression, [instance.name for instance in known], n=3, cutoff=0.5)
         hint = f"the nearest: {', '.join(near)}" if near else hint
-    raise UsageError(f"-k {expression!r} fits none of {len(known)} instances", hint=hint)
+    raise cases.none_fits(expression, (f"{each.case.file.path}::{each.name}" for each in known), hint)
 
 
 def _note(text: str) -> None:

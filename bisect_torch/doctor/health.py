@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.probing import probe
 from bisect_torch.environments import Store
 from bisect_torch.environments.health import store_health as look
 
@@ -13,6 +14,8 @@ def store_health(asked: Asked) -> Iterator[Check]:
     """Whether the environments are as they were stamped."""
     line = f"bisect-torch run --dry-run{asked.store.option}"
     if not asked.store.envs.is_dir():
+        if probe(asked.store.root).problem:  # the store's own line says why none can be made
+            return
         yield Check("environments", Status.OK, "none yet", "the first run makes them", line)
         return
     found = look(asked.store)

@@ -43,6 +43,8 @@ def store_folder(asked: Asked) -> Iterator[Check]:
 def disk(asked: Asked) -> Iterator[Check]:
     """Whether what the run makes fits where the store lies, and how its files will be shared."""
     found = probe(asked.store.root)
+    if found.problem:  # nothing is made there: the store's own line says so
+        return
     yield room(asked, shutil.disk_usage(found.folder).free)
     yield from _sharing(asked, found)
 

@@ -15,6 +15,11 @@ _CLONE = 0x40049409
 """``FICLONE`` of ``linux/fs.h``."""
 
 _BLOCK = b"\xa5" * 65536
+_OF_THE_SYSTEM = frozenset(
+    ["bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs"]
+)
+"""Kinds of file systems that are no disk, nor memory for files."""
+
 _NOT_KNOWN = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL, errno.ENOSYS)
 """What a file system or kernel that has no files without names answers."""
 
@@ -43,6 +48,8 @@ def probe(path: Path) -> Probe:
         folder = folder.parent
     if not folder.is_dir():
         return Probe(folder.parent, f"{folder.name} is not a folder")
+    if _is_the_systems(folder):
+        return Probe(folder, "the system shows itself there, and keeps no files")
     try:
         with _nameless(folder) as one, _nameless(folder) as other:
             if one is None or other is None:
@@ -52,6 +59,14 @@ def probe(path: Path) -> Probe:
             return Probe(folder, locks=_can_lock(one), clones=_can_clone(one, other))
     except OSError as error:
         return Probe(folder, (error.strerror or str(error)).lower())
+
+
+def _is_the_systems(folder: Path) -> bool:
+    """Whether it lies where the kernel shows processes and devices: root may write there, but not make a file that
+    stays."""
+    place = Path(os.path.realpath(folder))
+    devices = place.is_relative_to("/dev") and not place.is_relative_to("/dev/shm")
+    return devices or file_system(place) in _OF_THE_SYSTEM
 
 
 @contextlib.contextmanager

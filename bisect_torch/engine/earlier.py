@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bisect_torch import analysis
+from bisect_torch import analysis, cases
 from bisect_torch.analysis.rechecking import is_bad, newest_judged
 from bisect_torch.cases.locating import Located, Remembered, locate
 from bisect_torch.errors import UsageError
@@ -71,14 +71,15 @@ class Earlier:
         return tuple(row for row, point in self.points.items() if is_bad(point))
 
 
-def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
+def read_earlier(results: ResultsFile, named: Iterable[Path], select: str | None = None) -> Earlier:
     """Read it; nothing is run.
 
     Args:
         named: Case files that the user names, for those that lie elsewhere now.
+        select: The expression of ``-k``; rows that do not fit it take no part.
 
     Raises:
-        UsageError: There are no results in it.
+        UsageError: There are no results in it, or the expression fits no row.
     """
     observations = results.observations()
     if not observations:
@@ -88,7 +89,8 @@ def read_earlier(results: ResultsFile, named: Iterable[Path]) -> Earlier:
     names = [build.name for build in builds]
     points: dict[Row, Point] = {}
     never = []
-    for series in analysis.build_series(observations, names):
+    every = analysis.build_series(observations, names)
+    for series in every if select is None else cases.fitting(every, select):
         row = (series.case_file, series.instance, series.device)
         point = newest_judged(series)
         if point is None:

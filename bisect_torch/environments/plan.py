@@ -168,6 +168,7 @@ def plan_environments(
             *unswept,
             *_notes(planned, choices),
             *_dependency_notes(planned, options),
+            *_unresolved_notes(planned, options),
             *_budget_notes(budget, planned, at_most),
         ),
         budget=budget,
@@ -412,3 +413,15 @@ def _dependency_notes(planned: Sequence[PlannedEnvironment], options: Environmen
         "all builds have today's dependencies, not those of their day: what differs between releases is torch, "
         "and what it pins (--locks release,today shows both)",
     )
+
+
+def _unresolved_notes(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> tuple[str, ...]:
+    """Of which builds nobody has asked yet whether what the user wants beside torch fits."""
+    extras = [f"--with {name}" for name in dict.fromkeys(text.partition(";")[0].strip() for text in options.extras)]
+    extras += [f"--with-editable {path.name}" for path in options.editable]
+    of_builds = (one for one in planned if one.request is not None and one.lock is None and one.trouble is None)
+    left = [one.build.name for one in of_builds if not one.impossible]
+    if not extras or not left:
+        return ()
+    builds = left[0] if len(left) == 1 else f"{len(left)} builds from {left[0]} to {left[-1]}"
+    return (f"not resolved yet: {', '.join(extras)} on {builds}; that is looked up when an environment is made",)

@@ -43,6 +43,10 @@ _UNSOLVABLE = re.compile(
     re.IGNORECASE,
 )
 
+_NO_SUCH_NAME = re.compile(r"Because (\S+) was not found in the package registry and you require \1\b")
+_NO_SUCH_VERSION = re.compile(r"Because there is no version of (\S+) and you require \1,")
+"""Of what the user requires; of what something else requires uv tells the whole chain."""
+
 
 def redact(text: str) -> str:
     """``text`` without passwords and tokens in addresses, and without colours."""
@@ -132,5 +136,14 @@ def _classified(completed: Completed, doing: str) -> BisectTorchError:
     if _NETWORK.search(said):
         return InfrastructureError(f"{doing}: {reason}", hint="`bisect-torch doctor` looks at uv, index and disk")
     if _UNSOLVABLE.search(said):
-        return NotInstallable(gist(said))
+        return NotInstallable(_unsolvable(gist(said)))
     return InfrastructureError(f"{doing}: {reason}", hint="`bisect-torch doctor` looks at uv, index and disk")
+
+
+def _unsolvable(text: str) -> str:
+    """Why no set of versions fits, in short where it hangs on one name that the user gave."""
+    if found := _NO_SUCH_NAME.search(text):
+        return f"{found[1]} is not in the package index"
+    if (found := _NO_SUCH_VERSION.search(text)) and not found[1].startswith("torch=="):
+        return f"{found[1]} is not in the package index"
+    return text

@@ -120,6 +120,10 @@ class Private:
         found: dict[str, Any] = self.value(self.portable.value(manifest))
         return found
 
+    def kept_words(self, words: Sequence[str]) -> list[str]:
+        """The words of a command line as :meth:`manifest` keeps them."""
+        return self.words(self.portable.words(words))
+
     # --- texts
 
     def redact(self, text: str) -> str:

@@ -6,7 +6,6 @@ A page puts it together from what the run, the build and the row of a cell add.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePath
@@ -14,7 +13,7 @@ from typing import Any
 
 from bisect_torch.cases.suites import SUITES
 from bisect_torch.model import BuildKind, Observation
-from bisect_torch.report.text import clean
+from bisect_torch.report.retyped import named_file, named_folder, not_an_option, shell_line, typed
 
 _CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed", "--max-memory")
 """Options of the earlier line that decide what runs; each takes a value."""
@@ -42,9 +41,12 @@ def carried(words: Sequence[str]) -> list[str]:
     """Those of the tool's own words that decide what runs, beside files and builds."""
     kept: list[str] = []
     for place, word in enumerate(words):
+        option, _, value = word.partition("=")
         if word in _CARRIED and place + 1 < len(words):
-            kept += [word, words[place + 1]]
-        elif ("=" in word and word.partition("=")[0] in _CARRIED) or word == "--thorough":
+            kept += [word, typed(words[place + 1])]
+        elif option in _CARRIED and typed(value) != value:  # a shell knows ~ at the beginning of a word only
+            kept += [option, typed(value)]
+        elif (word != option and option in _CARRIED) or word == "--thorough":
             kept.append(word)
     return kept
 
@@ -56,19 +58,27 @@ def run_part(observation: Observation, run: Mapping[str, Any]) -> str:
         run: The manifest of the run that made the observation; empty when it is not known.
     """
     own, tail = split_words(words_of(run))
-    head = ["bisect-torch", "run", *([] if tail else _what(observation, own)), *_conditions(observation, run)]
-    return f"{_line([*head, *carried(own)])}\n{_line(tail)}"
+    head = ["bisect-torch", "run", *([] if tail else [what_ran(observation, own)]), *_conditions(observation, run)]
+    return f"{shell_line([*head, *carried(own)])}\n{shell_line(map(typed, tail))}"
 
 
-def _what(observation: Observation, own: Sequence[str]) -> Sequence[str]:
-    """The case file, or the suite of shipped cases by which it was chosen."""
-    file = PurePath(observation.case_file)
-    if any(PurePath(word).name == file.name for word in own):
-        return [observation.case_file]
-    suites = [name for name, patterns in SUITES.items() if any(fnmatch(file.name, pattern) for pattern in patterns)]
+def what_ran(observation: Observation, own: Sequence[str]) -> str:
+    """The word that names the case file where the run was started: its path, or the option for the suite of shipped
+    cases by which it was chosen.
+
+    Args:
+        own: The tool's own words of that run; empty where they are not known.
+    """
+    file = observation.case_file
+    suites = [name for name, patterns in SUITES.items() if any(fnmatch(PurePath(file).name, each) for each in patterns)]
     asked = {name for word in own for name in word.removeprefix("--suite=").split(",")}
-    chosen = [name for name in suites if name in asked] or suites
-    return [f"--suite={chosen[0]}"] if chosen else [observation.case_file]
+    chosen = [name for name in suites if name in asked]
+    named = named_file(file, own) or (None if chosen else named_folder(file, own))
+    if named is not None:
+        return named
+    if suites and own:
+        return f"--suite={[*chosen, *suites][0]}"
+    return PurePath(file).name if PurePath(file).is_absolute() else not_an_option(file)
 
 
 def _conditions(observation: Observation, run: Mapping[str, Any]) -> list[str]:
@@ -88,7 +98,7 @@ def _conditions(observation: Observation, run: Mapping[str, Any]) -> list[str]:
 def build_part(name: str, kind: BuildKind) -> str:
     """The words that choose a build."""
     nightly = _NIGHTLY.search(name) if kind is BuildKind.NIGHTLY else None
-    return _line([f"--nightly={'-'.join(nightly.groups())}" if nightly else f"--versions={name}"])
+    return shell_line([f"--nightly={'-'.join(nightly.groups())}" if nightly else f"--versions={name}"])
 
 
 def instance_part(instance: str) -> str:
@@ -98,10 +108,6 @@ def instance_part(instance: str) -> str:
     elsewhere, what stands between must fit.
     """
     if _ONE_WORD.fullmatch(instance):
-        return _line(["-k", instance])
+        return shell_line(["-k", instance])
     words = [word for word in _SPLIT.split(instance) if word and word not in _OPERATORS]
-    return _line(["-k", " and ".join(words)]) if words else ""
-
-
-def _line(words: Sequence[str]) -> str:
-    return clean(shlex.join(words))
+    return shell_line(["-k", " and ".join(words)]) if words else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
@@ -12,6 +14,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw, draw_unfolded
+from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, width_of, wrap
@@ -29,6 +32,8 @@ _STYLES = {
     "appeared": "green",
 }
 _LABEL = 18
+_MOST_LEFT_OUT = 3
+_NO_WORD = re.compile(r"[\s()]|^(?:and|or|not)$")
 
 
 def rows_of(findings: Findings) -> list[Row]:
@@ -242,7 +247,7 @@ def _interrupted(text: str, findings: Findings) -> list[Line]:
 
 def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None:
-        path = clean(str(findings.results))
+        path = clean(typed(str(findings.results)))
         readers = "  (pandas, polars and DuckDB open it)"
         fits = len(f"results: {path}{readers}") <= width
         yield (("results: ", ""), (path, ""), *([(readers, "dim")] if fits else []))
@@ -254,9 +259,9 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
         yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
     if findings.results is not None and _measured(findings):
         yield from _command("other tolerances, no re-run:", f"judge {_path(findings)} --rtol 1e-3", width)
-    if findings.results is not None and _has_rows_at_fault(findings):
-        leaving_out = f'merge {_path(findings)} -k "not NAME" -o other.parquet'
-        yield from _command("a file without such rows:", leaving_out, width)
+    if findings.results is not None and (without := _without_rows_at_fault(findings)):
+        leaving_out = f"merge {_path(findings)} -k {shlex.quote(without)} -o other.parquet"
+        yield from _command("the results without what was never judged, in a new file:", leaving_out, width)
 
 
 def _command(what: str, words: str, width: int) -> Iterable[Line]:
@@ -264,15 +269,32 @@ def _command(what: str, words: str, width: int) -> Iterable[Line]:
     return [((line, "dim"),) for line in wrap([what, f"bisect-torch {words}"], width, indent="  ")]
 
 
-def _has_rows_at_fault(findings: Findings) -> bool:
-    """Whether a row was broken or infra, and never judged: it may be one that should not be there."""
+def _without_rows_at_fault(findings: Findings) -> str | None:
+    """The expression of ``-k`` that leaves out the rows that were broken or infra, and never judged: they may be ones
+    that should not be there. None where there are none, or nothing else."""
     fault = (Verdict.BROKEN, Verdict.INFRA)
-    return any(
-        any(point is not None and point.judgement.verdict in fault for point in series.answers) and not _judged(series)
+    bad = {
+        id(series.answers)
         for series, _ in alike(findings.series)
-    )
+        if any(point is not None and point.judgement.verdict in fault for point in series.answers)
+        and not _judged(series)
+    }
+    at_fault = [each for each in findings.series if id(each.answers) in bad]
+    rest = [each for each in findings.series if id(each.answers) not in bad]
+    if not at_fault or not rest:
+        return None
+    from bisect_torch.cases import chooser  # what few runs need
+
+    names = dict.fromkeys(each.instance.partition("[")[0] for each in at_fault)
+    expression = " and ".join(f"not {name}" for name in names)
+    if len(names) > _MOST_LEFT_OUT or any(map(_NO_WORD.search, names)):
+        return "not NAME"
+    fits = chooser(expression)
+    # A word of -k fits within longer names, too.
+    exact = all(fits(PurePath(each.case_file).name, each.instance) for each in rest)
+    return expression if exact else "not NAME"
 
 
 def _path(findings: Findings) -> str:
     """The results file as a word of a command line."""
-    return clean(shlex.quote(str(findings.results)))
+    return shell_line([typed(str(findings.results))])

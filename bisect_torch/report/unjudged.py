@@ -99,8 +99,12 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         return "mend it and run the same command again"
     if verdict is Verdict.BROKEN and "changed during the run" in reason:
         return "run the same command again: the environment is made anew"
+    if verdict is Verdict.BROKEN and reason.startswith("pytest ended with status 5"):
+        return "`pytest --collect-only` with the same words lists the tests that it finds"
     if verdict is Verdict.BROKEN and "compiler" in reason:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
+    if verdict is Verdict.UNINSTALLABLE and reason.endswith("is not in the package index"):
+        return "are name and version right? --with takes what `pip install` takes"
     if verdict is Verdict.UNINSTALLABLE:
         return "`bisect-torch releases` lists what can be installed for which Python; --python chooses one"
     if verdict.value == "undecidable":

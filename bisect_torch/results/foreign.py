@@ -17,6 +17,7 @@ _MAGIC = (
     (b"\x89PNG", "but a picture", "name the results file that it was made from"),
 )
 _OTHER = "name another results file"
+_DAMAGED = "it is cut off or damaged: use a copy, if there is one; else run the cases again, into another file with -o"
 _MADE_FROM = "name another file: the results that this was made from"
 
 
@@ -36,7 +37,7 @@ def what_it_is(path: Path, content: bytes) -> tuple[str, str]:
         if content.startswith(magic):
             return what, hint
     if content.startswith(b"PAR1"):
-        return "", "it is cut off or damaged: take a copy, or name another results file"
+        return "", _DAMAGED
     if decode(content).records:
         whole = path.with_name(path.name.removesuffix(".journal"))
         return "but the journal of a results file", f"name another file: {whole}, whose journal is read with it"

@@ -71,7 +71,8 @@ def read_table(path: Path) -> tuple[Source, Metadata, bool]:
             _metadata(path, known.metadata or {})  # of a newer version it may have another form
             raise UsageError(
                 f"{path} is damaged, or another program wrote it again: it does not fit its digest",
-                hint=f"take a copy from before; who writes one on purpose leaves out the metadata {_DIGEST!r}",
+                hint="use a copy from before, if there is one; else run the cases again, into another file with -o "
+                f"(who writes one on purpose leaves out the metadata {_DIGEST!r})",
             )
         shared = _shared(known.schema)
         with pq.ParquetFile(

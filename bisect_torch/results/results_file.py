@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import hashlib
 import itertools
@@ -283,7 +284,22 @@ def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
 
 def how_to_make(path: Path) -> str:
     """The hint where a file holds no results yet."""
-    return f"`bisect-torch run -o {shlex.quote(str(path))}` makes them"
+    return f"`bisect-torch run -o {shlex.quote(_shown(path))}` makes them"
+
+
+def _shown(path: Path) -> str:
+    """As it is typed in the working directory, where it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _others(path: Path) -> str:
+    """The results that are there in its place; empty where there are none."""
+    there = {each.stem: _shown(each) for each in sorted(path.parent.glob("*.parquet"))}
+    near = difflib.get_close_matches(path.stem, there, n=1)
+    if near:
+        return f"did you mean {there[near[0]]}? Else "
+    return f"there is {', '.join([*there.values()][:4])}{', …' if len(there) > 4 else ''}; " if there else ""
 
 
 def _mended(error: OSError) -> str:
@@ -317,7 +333,7 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
         raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
     if must_exist:
         if not path.exists() and not journal.exists():
-            raise UsageError(f"there are no results at {path}", hint=how_to_make(path))
+            raise UsageError(f"there are no results at {_shown(path)}", hint=f"{_others(path)}{how_to_make(path)}")
         return
     if path.suffix.lower() in _OTHERS and not path.exists():
         raise UsageError(

@@ -73,6 +73,33 @@ def test_words_that_cannot_be_used_are_refused(folder: Path, words: list[str]) -
         read_suite(words, folder)
 
 
+@pytest.mark.parametrize("words", [["tets"], ["-q", "tets"], ["tests", "tets"], ["-k", "a", "tets"], ["-x", "./tets"]])
+def test_a_folder_that_does_not_exist_is_refused_with_the_nearest(folder: Path, words: list[str]) -> None:
+    """pytest would say so once for each build, after its environment was made."""
+    with pytest.raises(UsageError, match="--pytest tets: no such file or folder") as refused:
+        read_suite(words, folder)
+    assert (refused.value.hint or "").endswith("did you mean tests?")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tests", "-k", "tets"], ["-W", "error::UserWarning"], ["-p", "tets", "tests"], ["--cov", "tets"], ["@tets"],
+        ["--pyargs", "tets.tests"], ["-vk", "tets"], ["tests/test_a.py::test_a"], ["--deselect", "tets.py::test_a"],
+    ],
+)  # fmt: skip
+def test_what_may_be_no_path_is_left_to_pytest(folder: Path, words: list[str]) -> None:
+    assert read_suite(words, folder).cases[0].argv == tuple(words)
+
+
+def test_modules_that_the_settings_ask_for_are_left_to_pytest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --pyargs\n")
+    assert read_suite(["tets.tests"], folder)
+    (folder / "pytest.ini").unlink()
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--pyargs")
+    assert read_suite(["tets.tests"], folder)
+
+
 def collection(folder: Path, *rows: dict[str, object]) -> Collection:
     return collection_of(read_suite(["tests"], folder), rows)
 

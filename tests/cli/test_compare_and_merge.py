@@ -215,7 +215,7 @@ def test_k_never_takes_anything_out_of_a_file(folder: Path, capsys: pytest.Captu
     assert main(["merge", "all.parquet", "-k", "same", "-o", "all.parquet"]) == 2
     assert "-k takes nothing out of all.parquet" in capsys.readouterr().err
     assert main(["merge", "all.parquet", "-k", "softmax", "-o", "some.parquet"]) == 2
-    assert "-k 'softmax' fits no row" in capsys.readouterr().err
+    assert "-k 'softmax' fits none of " in capsys.readouterr().err
     assert bytes_in(folder) == before
 
 
@@ -325,8 +325,8 @@ REFUSED = {
     ),
     "no pair of devices": (["compare", "good.parquet", "copy.parquet", "--device", "cpu"], 2, "is not two devices"),
     "a factor that is none": (["compare", "good.parquet", "copy.parquet", "--factor", "0"], 2, "not a number above"),
-    "one file only": (["compare", "good.parquet"], 2, "the following arguments are required: B"),
-    "merge into nothing": (["merge", "good.parquet"], 2, "the following arguments are required: -o/--output"),
+    "one file only": (["compare", "good.parquet"], 2, "B is missing"),
+    "merge into nothing": (["merge", "good.parquet"], 2, "-o/--output is missing"),
     "merge the same file twice": (
         ["merge", "good.parquet", "link.parquet", "-o", "out.parquet"], 2, "is the same file as good.parquet"
     ),

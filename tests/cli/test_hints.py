@@ -77,6 +77,30 @@ MEANT: dict[str, tuple[list[str], str]] = {
     "a command of envs mistyped": (["envs", "lst"], "did you mean 'list'?"),
     "a choice mistyped": (["report", "x.parquet", "--format", "markdwon"], "did you mean 'markdown'?"),
     "a shell mistyped": (["completion", "bsh"], "did you mean 'bash'?"),
+    "no results": (["report"], "for example: bisect-torch report results.parquet repro > issue.md"),
+    "no results, nor a case": (["attribute"], "for example: bisect-torch attribute results.parquet repro"),
+    "no command of envs": (["envs"], "for example: bisect-torch envs build --from 2.9.0 --python 3.12"),
+    "results mistyped": (
+        ["judge", "reslts.parquet"],
+        "did you mean results.parquet? Else `bisect-torch run -o reslts.parquet` makes them",
+    ),
+    "results of another name": (
+        ["judge", "x.parquet"],
+        "there is results.parquet; `bisect-torch run -o x.parquet` makes them",
+    ),
+    "results twice": (["merge", "results.parquet", "results.parquet", "-o", "x.parquet"], "name each file once"),
+    "no ends": (
+        ["bisect", "rms.py"],
+        "for example --good 2.6.0 --bad 2.9.0; with --bad 2.9.0 alone it walks back to one that is good",
+    ),
+    "a suite mistyped": (
+        ["run", "--versions", "2.9.1", "--pytest", "rns.py"],
+        "paths after --pytest are seen from the working directory; did you mean rms.py?",
+    ),
+    "a file that is not there": (
+        ["run", "other.py"],
+        "paths are seen from the working directory, which holds rms.py",
+    ),
     "an option mistyped": (["run", "--version"], "did you mean --versions?"),
     "an option of another command": (["report", "x.parquet", "--rtol", "1"], "it belongs to bisect-torch judge"),
 }
@@ -87,6 +111,7 @@ def test_what_was_meant(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "rms.py").write_text("import torch\n")
+    (tmp_path / "results.parquet").touch()
     program = tmp_path / "bin" / "python"
     program.parent.mkdir()
     program.write_text("")
@@ -135,6 +160,22 @@ def test_options_of_ours_that_go_to_another_program_are_said(
 def test_names_may_stand_behind_options(words: list[str], name: str, value: object) -> None:
     """Whatever the version of argparse."""
     assert getattr(parse(words), name) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["judge"], "RESULTS is missing"),
+        (["attribute"], "RESULTS and CASE are missing"),
+        (["recheck"], "RESULTS is missing"),
+        (["compare", "a.parquet"], "B is missing"),
+    ],
+)
+def test_what_may_be_left_out_is_not_called_missing(
+    words: list[str], missing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.splitlines()[0] == f"error: {missing}"
 
 
 def _refusals() -> list[tuple[Path, ast.Call]]:

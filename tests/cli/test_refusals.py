@@ -46,6 +46,11 @@ FILES: dict[str, str | bytes] = {
     "other.py": "from bisect_torch import case\n@case(m=[1])\ndef a(n):\n    pass\n",
     "nothing.py": "from bisect_torch import case\n@case(n=[])\ndef a(n):\n    pass\n",
     "text.parquet": "not Parquet at all",
+    "report.md": "It fails:\n```python\nimport torch\n```\n",
+    "word.txt": "hello",
+    "nb.ipynb": '{"cells": []}',
+    "a.sh": "echo\n",
+    "a.csv": "a,b\n",
 }
 
 _ROW = b"[[release]]\nversion = '2.4.1'\nday = 2024-09-04\ngit_commit = 'a'\npythons = ['3.11']\n"
@@ -65,7 +70,13 @@ LOCKS: dict[str, dict[str, bytes]] = {
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words after `run`, what the first line must match, what the hint must match
     "unknown file": (["missing.py"], r"missing\.py: no such file", "did you mean"),
-    "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", ""),
+    "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", "paths are seen from the working"),
+    "a bug report": (["report.md"], r"report\.md: that is a text, not Python", "`bisect-torch new report.md` takes"),
+    "a word": (["word.txt"], r"word\.txt: that is a text, not Python", "`bisect-torch new word.txt` takes"),
+    "a notebook": (["nb.ipynb"], r"nb\.ipynb: that is a notebook, not Python", "`jupyter nbconvert --to script nb"),
+    "a shell script": (["a.sh"], r"a\.sh: that is a shell script, not Python", "a command stands after --: -- sh a.sh"),
+    "results": (["text.parquet"], r"text\.parquet: that is results, not Python", "`bisect-torch judge text.parquet`"),
+    "data": (["a.csv"], r"a\.csv: that is data, not Python", "name a case file"),
     "folder without files": (["empty"], r"empty: the folder holds no \*\.py", "name a file"),
     "syntax error": (["syntax.py"], r"syntax\.py:3: invalid syntax", r"def broken"),
     "no case": (["none.py"], r"none\.py:1: .*declares no case", "@case"),
@@ -155,6 +166,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "results that link to themselves": (["ok.py", "-o", "loop.parquet"], "loop.parquet", "another"),
     "results that are damaged": (["ok.py", "-o", "damaged.parquet"], "not a Parquet file, or a damaged one", "another"),
     "results with a folder for a journal": (["ok.py", "-o", "j.parquet"], "j.parquet.journal is no file", "another"),
+    "a suite that is not there": (["--dry-run", "--pytest", "empy"], "--pytest empy: no such file or folder", "empty"),
     "unknown option": (["ok.py", "--form", "2.4.1"], "unknown option '--form'", "--from"),
 }
 
@@ -270,6 +282,38 @@ def test_a_dry_run_makes_nothing(folder: Path, capsys: pytest.CaptureFixture[str
     assert lines[-3:] == ["would run 2 instances on each build", "  fine[n=1]", "  fine[n=2]"]
     assert contents(folder) == before
     assert environments(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (["run", "--versions", "2.6.0"], "2.6.0 gets no environment, and a"),
+        (["run"], "2.6.0, the newest build, gets no environment, and a"),
+        (["run", "--json"], "2.6.0, the newest build, gets no environment, and a"),
+        (
+            ["bisect", "--good", "2.4.1", "--bad", "2.6.0"],
+            "none of the builds that the search begins with gets an environment, and a",
+        ),
+    ],
+)
+def test_a_dry_run_ends_as_the_run_would_where_a_package_does_not_exist(
+    words: list[str], ends: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Locks are made for the plan, and tell it without anything being installed."""
+    line = [*words, "--python", PYTHON, "ok.py", "--with", "no-such-package", "--dry-run"]
+
+    assert main(line) == 3
+
+    out, err = capsys.readouterr()
+    error, hint = err.splitlines()
+    assert error == f"error: {ends} run would end with 3: no-such-package is not in the package index"
+    assert hint == "hint: are name and version right? --with takes what `pip install` takes"
+    assert "no-such-package is not in the package index" in out
+    assert out.count("no-such-package") == 1 or "--json" in words  # one line for all builds
+    assert environments(folder) == []
+    if "bisect" not in words:
+        line.remove("--dry-run")
+        assert main([*line, "-q"]) == 3
 
 
 @pytest.mark.parametrize("command", [["run"], ["bisect", "--good", "2.4.1", "--bad", "2.6.0"]])

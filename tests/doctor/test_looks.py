@@ -216,6 +216,24 @@ def test_a_store_that_cannot_be_written(asked: Asked, tmp_path: Path) -> None:
     assert check.fix.startswith("export BISECT_TORCH_STORE=")
 
 
+@pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux shows itself in /proc and /sys")
+@pytest.mark.parametrize("root", ["/proc/store", "/sys/a/store", "/dev/store", "/dev/null/store"])
+def test_a_store_among_what_the_system_shows_of_itself(asked: Asked, root: str) -> None:
+    """Root may write there, so permissions do not tell."""
+    elsewhere = dataclasses.replace(asked, store=Store(Path(root)))
+
+    (check,) = places.store_folder(elsewhere)
+
+    assert (check.status, check.fix) == (FAULT, "export BISECT_TORCH_STORE=/a/folder/that/can/be/written")
+    assert check.found.startswith(f"{root}: ")
+    assert list(places.disk(elsewhere)) == []
+    assert not Path(root).exists()
+
+
+def test_shared_memory_is_a_place_for_files() -> None:
+    assert probe(Path("/dev/shm/store")).problem == ""
+
+
 def test_a_folder_of_the_store_that_cannot_be_written(asked: Asked) -> None:
     asked.store.root.mkdir()
     with mounted(asked.store.envs, "ro"):

@@ -282,7 +282,7 @@ REFUSALS = {
     "no case": (ENDS, "what to search for is missing"),
     "an unknown case": (["cases.py::answer", *ENDS], "there is no case 'answer'"),
     "an unknown file": (["nothing.py", *ENDS], "no such file"),
-    "nothing selected": (["cases.py", "-k", "bmm", *ENDS], "fits none of"),
+    "nothing selected": (["cases.py", "-k", "bmm", *ENDS], "-k 'bmm' does not fit the only instance"),
     "a case and a command": (
         ["cases.py", *ENDS, "--", "true"],
         "bisect takes one of these: a case, a command after --",

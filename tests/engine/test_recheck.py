@@ -110,6 +110,35 @@ def test_what_was_bad_runs_again_and_each_row_says_what_became_of_it(tool: Tool)
     assert fixed["before"]["build"] == "2.2.0"
 
 
+@pytest.mark.parametrize(
+    ("words", "instances"),
+    [
+        (["-k", "stays or gets"], ["gets_fixed", "stays[n=1]"]),
+        (["-k", "cases.py and not stays"], ["gets_fixed", "changes"]),
+        (["-k", "stays[n=1]"], ["stays[n=1]"]),
+        (["-k", "stays", "--all"], ["stays[n=1]", "stays[n=2]"]),
+    ],
+)
+def test_some_rows_are_chosen_as_everywhere(tool: Tool, words: list[str], instances: list[str]) -> None:
+    answer = recheck(tool, "--versions", "2.3.0", "--dry-run", "--json", *words)
+
+    assert answer.code == 0, answer.stderr
+    assert answer.data["instances"] == instances
+
+
+def test_rows_that_do_not_fit_take_no_part(tool: Tool) -> None:
+    none = recheck(tool, "--versions", "2.3.0", "-k", "softmax")
+    good = recheck(tool, "--versions", "2.3.0", "-k", "always")
+    some = recheck(tool, "--versions", "2.3.0", "-k", "gets_fixed", "--json", "-o", "some.parquet")
+
+    assert (none.code, none.stdout) == (2, "")
+    assert none.stderr == (
+        "error: -k 'softmax' fits none of 6 instances\nhint: it looks at file::instance, such as cases.py::gets_fixed\n"
+    )
+    assert (good.code, good.stderr) == (0, "nothing is bad at the newest build of the rows that fit -k 'always'\n")
+    assert (some.code, changes(some)) == (0, {"gets_fixed": "fixed"})
+
+
 def test_a_dry_run_says_what_would_be_made_and_run_and_changes_nothing(tool: Tool) -> None:
     before = {path: path.read_bytes() for path in tool.folder.glob("*") if path.is_file()}
     begun = len(tool.index.begun)

@@ -297,6 +297,19 @@ def test_a_script_works_and_it_is_said_why_it_is_slower(place: Place) -> None:
         watching.end()
 
 
+def test_some_of_the_cases_are_watched_and_what_fits_none_is_said(place: Place) -> None:
+    """The file is read again on every save: a case of that name may come."""
+    place.tool.write("cases.py", CASES + "\n@case\ndef other():\n    pass\n")
+    watching = Watching(place, "-k", "othr", "--versions", "2.1.0")
+    try:
+        at = watching.wait_for("-k 'othr' fits no instance")
+        place.tool.write("cases.py", CASES + "\n@case\ndef othr():\n    pass\n")
+        watching.wait_for("othr  ·", at)
+        assert "answers" not in watching.text
+    finally:
+        watching.end()
+
+
 def test_what_cannot_be_watched_is_refused(make_tool: MakeTool) -> None:
     tool: Tool = make_tool(BODIES)
 

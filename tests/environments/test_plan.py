@@ -63,6 +63,19 @@ def test_locks_that_are_not_asked_for_now_are_left_open_and_made_later(workshop:
     assert not plan_environments(builds, workshop.options, now=()).environments[1].open, "it is there now"
 
 
+def test_what_nobody_has_looked_up_yet_is_said(workshop: Workshop) -> None:
+    """Of builds that a search may never come to, and where Python itself is fetched first."""
+    builds = [workshop.build(version) for version in ("2.4.1", "2.5.0", "2.6.0")]
+    options = replace(workshop.options, extras=("setuptools>1; python_version >= '3.9'",))
+    later = "that is looked up when an environment is made"
+
+    assert plan_environments(builds, options, now={"2.6.0"}).notes == (
+        f"not resolved yet: --with setuptools>1 on 2 builds from 2.4.1 to 2.5.0; {later}",
+    )
+    assert plan_environments(builds, options).notes == ()
+    assert plan_environments(builds, workshop.options, now=()).notes == ()
+
+
 def test_an_index_without_sizes_leaves_them_unknown(workshop: Workshop) -> None:
     workshop.index.sizes = False
     plan = plan_environments([workshop.build("2.4.1")], workshop.options)

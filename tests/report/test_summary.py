@@ -104,9 +104,15 @@ def test_an_address_stands_whole_on_a_line_and_is_not_indented_where_that_makes_
 
 
 def test_a_row_that_was_never_judged_comes_with_the_way_to_a_file_without_it():
-    told = 'a file without such rows: bisect-torch merge r.parquet -k "not NAME" -o other.parquet\n'
-    never = findings(series("f", "broken", "infra"), series("g", "ok", "ok"), results=Path("r.parquet"))
-    assert told in plain(summary(never, 120))
+    told = "the results without what was never judged, in a new file: bisect-torch merge r.parquet -k "
+
+    def text(*others: str) -> str:
+        rows = [series("f", "broken", "infra"), *(series(other, "ok", "ok") for other in others)]
+        return plain(summary(findings(*rows, results=Path("r.parquet")), 140))
+
+    assert f"{told}'not f' -o other.parquet\n" in text("g[n=1]", "g[n=2]")
+    assert f"{told}'not NAME' -o other.parquet\n" in text("of_all")  # "not f" would take that one out, too
+    assert "merge" not in text()  # nothing would be left
     once = findings(series("f", "broken", "ok"), series("g", "skip", "skip"), results=Path("r.parquet"))
     assert "merge" not in plain(summary(once, 120))
 

@@ -14,7 +14,8 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import bisect_command
 from bisect_torch.report.markdown.ends import End
 from bisect_torch.report.markdown.syntax import block_text, code, fence, prose
-from bisect_torch.report.rerun import carried, instance_part, split_words, words_of
+from bisect_torch.report.rerun import carried, instance_part, split_words, what_ran, words_of
+from bisect_torch.report.retyped import not_an_option, shell_line, typed
 
 _PROJECT = re.compile(r"[\w.-]+")
 
@@ -51,13 +52,13 @@ def is_script(seen: Observation, source: str | None) -> bool:
 def command_of(seen: Observation, findings: Findings) -> str:
     """The words of a command, as a shell takes them."""
     _, tail = split_words(words_of(run_of(findings, seen)))
-    return shlex.join(tail[1:])
+    return shell_line(map(typed, tail[1:]))
 
 
 def _without_the_tool(ends: Sequence[End], findings: Findings, script: str | None) -> Iterator[str]:
     seen = ends[-1].seen
     own, tail = split_words(words_of(run_of(findings, seen)))
-    command = shlex.join(["python", script]) if script is not None else _python_command(tail)
+    command = shell_line(["python", not_an_option(script)]) if script is not None else _python_command(tail)
     extras = _extras(own)
     if command is None or extras is None or any(end.seen.backend not in (None, "pypi") for end in ends):
         return
@@ -71,7 +72,7 @@ def _without_the_tool(ends: Sequence[End], findings: Findings, script: str | Non
 def _python_command(tail: Sequence[str]) -> str | None:
     """The command where Python is what it starts."""
     plain = tail[:1] == ["--"] and tail[1:2] in (["python"], ["python3"])
-    return shlex.join(tail[1:]) if plain else None
+    return shell_line(map(typed, tail[1:])) if plain else None
 
 
 def _extras(own: Sequence[str]) -> list[str] | None:
@@ -93,7 +94,7 @@ def _with_the_tool(cause: Cause, ends: Sequence[End], findings: Findings) -> Ite
     builds = [findings.build(end.build) for end in ends]
     if any(build is None or build.kind is BuildKind.LOCAL for build in builds):
         return
-    line = ["bisect-torch", "run", *([] if tail else [file_of(seen)])]
+    line = ["bisect-torch", "run", *([] if tail else [what_ran(seen, own)])]
     if not tail and seen.instance != PurePath(seen.case_file).stem:
         line += shlex.split(instance_part(seen.instance)) if len(cause.series) == 1 else ["-k", seen.case]
     line += ["--versions", ",".join(end.build for end in ends)]
@@ -106,7 +107,7 @@ def _with_the_tool(cause: Cause, ends: Sequence[End], findings: Findings) -> Ite
     threads = run_of(findings, seen).get("threads")
     if threads:
         line += ["--threads", str(threads)]
-    yield shlex.join([*line, *carried(own), *tail])
+    yield shell_line([*line, *carried(own), *map(typed, tail)])
 
 
 def _install(end: End, findings: Findings, extras: Sequence[str]) -> str:
@@ -116,7 +117,7 @@ def _install(end: End, findings: Findings, extras: Sequence[str]) -> str:
         f"torch=={end.seen.build}",
         *(f"{name}=={beside[name]}" for name in dict.fromkeys(("numpy", "setuptools", *extras)) if name in beside),
     ]
-    return shlex.join(["pip", "install", *wanted])
+    return shell_line(["pip", "install", *wanted])
 
 
 def is_command(seen: Observation) -> bool:
