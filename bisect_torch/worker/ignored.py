@@ -1,0 +1,154 @@
+"""Exceptions that Python prints, or not even that, and passes over: the process ends with 0 all the same.
+
+Of a cell they are facts like warnings: the verdict is Python's, and the user is told.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import re
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional
+
+from bisect_torch.worker import outcome
+
+MOST = 20
+"""Texts of a cell: one that fails in a loop says no more with the next."""
+
+_LONGEST = 500
+
+_PRINTED = re.compile(
+    r"^(?:Process (?P<process>\S+)|Exception in thread .+):\n"
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<raised>\S.*)",
+    re.MULTILINE,
+)
+"""How Python prints an exception that ends a process of ``multiprocessing``, or a thread."""
+
+_QUALIFIED = re.compile(r"^[\w.]*\.(?=\w+(?:$|:))")
+
+
+def told(where: str, raised: BaseException) -> str:
+    """How it stands among the warnings of a cell: ``ignored in a thread: AssertionError: …``."""
+    return _text(where, "%s: %s" % (outcome.type_name(raised), outcome.message_of(raised)))
+
+
+def _text(where: str, raised: str) -> str:
+    return ("ignored in %s: %s" % (where, raised)).rstrip(": ")[:_LONGEST]
+
+
+def printed(stderr: str) -> List[str]:
+    """The same of what processes and threads have printed: those of a command, and of all that a cell has started."""
+    if "Traceback" not in stderr:
+        return []
+    return [
+        _text("a process" if found["process"] else "a thread", _QUALIFIED.sub("", found["raised"]))
+        for found in itertools.islice(_PRINTED.finditer(stderr), MOST)
+    ]
+
+
+def together(warnings: List[str], more: List[str]) -> List[str]:
+    """Warnings of a cell with further texts, without those that are the beginning of one that is there."""
+    kept = list(warnings)
+    for text in more:
+        if not any(each.startswith(text) for each in kept):
+            kept.append(text)
+    return kept
+
+
+class Ignored:
+    """Tells the supervisor of each such exception in this process, as it happens.
+
+    The hooks of Python that were there go on printing. One that the code under test sets takes the place of ours: who
+    sets it looks after these exceptions.
+
+    Args:
+        send: Sends a message without waiting; False where it could not be sent now.
+    """
+
+    def __init__(self, send: Callable[[Dict[str, Any]], bool]) -> None:
+        self._send = send
+        self._told: List[str] = []
+        self._waiting: List[str] = []
+        self._futures = _Futures()
+        self._in_thread = threading.excepthook
+        self._unraisable = sys.unraisablehook
+
+    def watch(self) -> None:
+        """From now on, until Python takes its modules apart."""
+        threading.excepthook = self._thread_raised
+        sys.unraisablehook = self._nobody_to_raise_to
+        self._futures.watch()
+        atexit.register(self._leave)
+
+    def note(self, where: str, raised: BaseException) -> None:
+        """Tell of one more."""
+        self._tell(told(where, raised))
+
+    def finish(self) -> None:
+        """Tell of futures whose exception nobody has asked for until now."""
+        for text in self._futures.unasked():
+            self._tell(text)
+
+    def _leave(self) -> None:
+        # Threads have ended by now, and those of executors too.
+        self.finish()
+        if sys.unraisablehook == self._nobody_to_raise_to:
+            sys.unraisablehook = self._unraisable
+
+    def _thread_raised(self, arguments: Any) -> None:
+        raised = arguments.exc_value
+        # Python does not even print one that leaves the thread.
+        if raised is not None and not (isinstance(raised, SystemExit) and outcome.exit_status(raised) == 0):
+            self.note("a thread", raised)
+        self._in_thread(arguments)
+
+    def _nobody_to_raise_to(self, arguments: Any) -> None:
+        if arguments.exc_value is not None:
+            self.note(getattr(arguments.object, "__qualname__", None) or "a callback", arguments.exc_value)
+        self._unraisable(arguments)
+
+    def _tell(self, text: str) -> None:
+        if text in self._told or len(self._told) >= MOST:
+            return
+        self._told.append(text)
+        self._waiting.append(text)
+        # One that comes while another message is being written waits for the next.
+        while self._waiting and self._send({"event": "ignored", "text": self._waiting[0]}):
+            del self._waiting[0]
+
+
+class _Futures:
+    """The attribute in which a future of an executor keeps its exception: who reads it has asked for it.
+
+    Only texts are kept of those that nobody has asked for: an exception holds frames, and these the tensors in them.
+    """
+
+    _NUMBER = "_number_of_its_exception"
+
+    def __init__(self) -> None:
+        self._unasked: Dict[int, str] = {}
+        self._numbers = itertools.count()
+
+    def watch(self) -> None:
+        """Take the attribute's place in every future."""
+        from concurrent.futures import Future
+
+        Future._exception = self  # type: ignore[assignment]
+
+    def unasked(self) -> List[str]:
+        """The texts, the first :data:`MOST`."""
+        return list(itertools.islice(list(self._unasked.values()), MOST))
+
+    def __get__(self, future: Any, kind: Optional[type] = None) -> Any:
+        if future is None:
+            return self
+        self._unasked.pop(vars(future).get(self._NUMBER, -1), None)
+        return vars(future).get("_exception")
+
+    def __set__(self, future: Any, raised: Optional[BaseException]) -> None:
+        vars(future)["_exception"] = raised
+        if raised is not None:
+            vars(future)[self._NUMBER] = number = next(self._numbers)
+            self._unasked[number] = told("a future that nobody asked", raised)
