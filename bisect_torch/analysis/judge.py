@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
@@ -29,6 +30,7 @@ FACTS_TO_JUDGE = (
 
 
 _UNDEFINED = re.compile(r"name '(?!__)\w+' is not defined")
+_HALF_A_MODULE = re.compile(r"partially initialized module '(\w+)'")
 _NOT_OURS = re.compile(r"cannot import name '\w+' from 'bisect_torch")
 _SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _OF_TORCHRUN = "RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
@@ -192,7 +194,8 @@ def _own_mistake(observation: Observation) -> str | None:
 
 
 def _lacking(observation: Observation) -> str | None:
-    """What the case wants and does not get here, whatever torch is: input, a variable, a Python that can read it."""
+    """What the case wants and does not get here, whatever torch is: input, a variable, a Python that can read it, or a
+    module, of which a file beside it has the name (``python FILE`` looks there first)."""
     message = observation.root_message or observation.message or ""
     kind, frame = observation.root_type, observation.frame or ""
     if kind == "EOFError" and message == "EOF when reading a line" and observation.frame_origin in ("case", "local"):
@@ -202,7 +205,12 @@ def _lacking(observation: Observation) -> str | None:
     wanted = _NO_VARIABLE.search(message)
     if kind == "KeyError" and frame == "os:__getitem__":
         wanted = _NO_KEY.fullmatch(message)
-    return f"it wants the variable {wanted[1]}, which is not set" if wanted else None
+    if wanted:
+        return f"it wants the variable {wanted[1]}, which is not set"
+    module = _HALF_A_MODULE.search(message)
+    if module and (module[1] == "torch" or module[1] in sys.stdlib_module_names):
+        return f"a file {module[1]}.py is imported in place of the real {module[1]}"
+    return None
 
 
 def _asserted(observation: Observation) -> bool:

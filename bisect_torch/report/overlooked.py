@@ -1,22 +1,33 @@
 """What happened in a cell beside its verdict. Pure.
 
-Exceptions that Python passes over, further tests that failed, files beside a script that were not imported.
+Exceptions that Python passes over, further tests that failed, input that is empty, asserts that are left out, files
+beside a script that were not imported.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
-from bisect_torch.analysis.columns import Columns
-from bisect_torch.model import Observation, Series, Verdict
+from bisect_torch.analysis.columns import telling
+from bisect_torch.model import Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.phrases import does
+from bisect_torch.report.rerun import split_words, words_of
 from bisect_torch.report.sentence import case_of, key_of, subject
 from bisect_torch.report.text import clean, listed, plural, shorten
 
 _IGNORED = "ignored in "
 _OWN = "bisect-torch: "
+_IGNORED_TEXT = re.compile(f'"{_IGNORED}')
+_OWN_TEXT = re.compile(f'"{_OWN}')
+_FAILED_TESTS = re.compile('"failed_tests":')
+_NO_ASSERTS = re.compile("-[a-zA-Z]*O[a-zA-Z]*")
+_READS_INPUT = re.compile(r"\bsys\.stdin\b")
 _MOST_BUILDS = 5
 _MOST_NAMES = 3
 _LONGEST = 160
@@ -35,7 +46,13 @@ _Place = tuple[str, str, str]
 
 def overlooked_words(findings: Findings) -> list[str]:
     """A sentence for each, rows of one case that went alike together."""
-    return [*_ignored(findings), *_failed_tests(findings), *_passed_over(findings)]
+    return [
+        *_ignored(findings),
+        *_failed_tests(findings),
+        *_empty_input(findings),
+        *_of_commands(findings),
+        *_passed_over(findings),
+    ]
 
 
 # --- exceptions that Python passes over
@@ -43,7 +60,7 @@ def overlooked_words(findings: Findings) -> list[str]:
 
 def _ignored(findings: Findings) -> Iterator[str]:
     seen: dict[tuple[_Place, str, str], dict[str, str]] = {}
-    for each in _with(findings.observations, "warnings", _IGNORED):
+    for each in findings.holding("warnings", _IGNORED_TEXT):
         for text in json.loads(each.warnings):
             if text.startswith(_IGNORED):
                 where, _, raised = text.removeprefix(_IGNORED).partition(": ")
@@ -97,7 +114,7 @@ def _first_line(raised: str) -> str:
 
 def _failed_tests(findings: Findings) -> Iterator[str]:
     names: dict[_Place, dict[str, tuple[str, ...]]] = {}
-    for each in _with(findings.observations, "measurements", '"failed_tests"'):
+    for each in findings.holding("measurements", _FAILED_TESTS):
         failed = each.measured.get("failed_tests")
         if isinstance(failed, list) and all(isinstance(name, str) for name in failed):
             names.setdefault((each.case_file, each.instance, each.device), {})[each.build_name] = tuple(failed)
@@ -129,13 +146,38 @@ def _test(name: str) -> str:
     return clean(name.removeprefix("__main__.").rpartition("::")[2])
 
 
+# --- scripts that read what is not there
+
+
+def _empty_input(findings: Findings) -> Iterator[str]:
+    reading = {hashed for hashed, source in findings.sources.items() if _READS_INPUT.search(source)}
+    names = ("case_file", "case_file_hash")
+    seen = telling(findings.observations, names) if reading else ()
+    for file in dict.fromkeys(each.case_file for each in seen if each.case_file_hash in reading):
+        name = clean(findings.file_names.get(file, file))
+        yield f"{name} reads sys.stdin, which is empty: a command can fill it, as -- sh -c '… | python {name}'."
+
+
+def _of_commands(findings: Findings) -> Iterator[str]:
+    """Commands that tell Python to leave out what the script asserts, or that run tests."""
+    commands = [split_words(words_of(run))[1] for run in findings.runs]
+    for words in dict.fromkeys(tuple(words[1:]) for words in commands if words[:1] == ["--"]):
+        line = clean(shlex.join(words))
+        python = PurePath(words[0]).name.startswith("python")
+        options = list(itertools.takewhile(lambda word: word.startswith("-"), words[1:]))
+        if python and any(map(_NO_ASSERTS.fullmatch, options)):
+            yield f"`{line}` leaves out every assert: what they check was not checked."
+        if words[0] == "pytest" or (python and words[1:3] in (("-m", "pytest"), ("-m", "unittest"))):
+            yield f"`{line}` is one row, judged by its status alone: `bisect-torch run --pytest` makes each test a row."
+
+
 # --- files beside a script
 
 
 def _passed_over(findings: Findings) -> Iterator[str]:
     texts = dict.fromkeys(
         text.removeprefix(_OWN)
-        for each in _with(findings.observations, "warnings", _OWN)
+        for each in findings.holding("warnings", _OWN_TEXT)
         for text in json.loads(each.warnings)
         if text.startswith(_OWN)
     )
@@ -143,17 +185,6 @@ def _passed_over(findings: Findings) -> Iterator[str]:
 
 
 # ---
-
-
-def _with(observations: Sequence[Observation], name: str, mark: str) -> Iterable[Observation]:
-    """Those in which a text of this field begins so; of columns, no others are made."""
-    if isinstance(observations, Columns):
-        telling = {str(value) for value in observations.distinct(name) if mark in str(value)}
-        if not telling:
-            return []
-        values = observations.values(name)
-        return observations.take([place for place, value in enumerate(values) if value in telling])
-    return [each for each in observations if mark in getattr(each, name)]
 
 
 def _builds(names: Sequence[str]) -> str:

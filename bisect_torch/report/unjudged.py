@@ -96,6 +96,8 @@ def _hint_of_what_lacks(reason: str) -> str:
         return "a command has some: -- python SCRIPT ARGUMENTS"
     if reason.startswith("it asks for input"):
         return "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'"
+    if "is imported in place of" in reason:
+        return "rename that file, and run it with --fresh"
     return "--python chooses a newer one" if reason.startswith("Python cannot read it") else ""
 
 

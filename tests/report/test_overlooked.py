@@ -102,3 +102,35 @@ def test_a_file_that_was_not_imported_is_named_once() -> None:
     text = "bisect-torch: random.py beside the script is passed over; the real random is used"
     told = seen(series("repro", "ok", "ok"), warnings=dict.fromkeys(RELEASES[:2], warned(text)))
     assert overlooked_words(told) == [text.removeprefix("bisect-torch: ") + "."]
+
+
+def of_command(*words: str) -> Findings:
+    run = {"run_id": "run", "arguments": ["run", "--from", "2.4.1", "--", *words]}
+    return dataclasses.replace(reported(series("repro", "ok", file=".")), runs=(run, run))
+
+
+@pytest.mark.parametrize("words", [("python", "-O", "x.py"), ("/x/python3", "-uOO", "x.py")])
+def test_a_command_without_asserts_says_so(words: tuple[str, ...]) -> None:
+    assert overlooked_words(of_command(*words)) == [
+        f"`{' '.join(words)}` leaves out every assert: what they check was not checked."
+    ]
+
+
+@pytest.mark.parametrize("words", [("python", "-m", "unittest", "x"), ("pytest", "x.py"), ("python3", "-m", "pytest")])
+def test_a_command_that_runs_tests_points_to_rows_for_each(words: tuple[str, ...]) -> None:
+    (said,) = overlooked_words(of_command(*words))
+    assert "is one row, judged by its status alone" in said
+
+
+@pytest.mark.parametrize("words", [("python", "x.py", "-O"), ("gcc", "-O", "x.c"), ("python", "-m", "x", "pytest")])
+def test_of_other_commands_nothing_is_said(words: tuple[str, ...]) -> None:
+    assert overlooked_words(of_command(*words)) == []
+
+
+def test_a_script_that_reads_what_is_not_there_says_so() -> None:
+    told = reported(
+        series("repro", "ok", file="repro.py"), sources={"00": "import sys\nfor line in sys.stdin: print(line)\n"}
+    )
+    assert overlooked_words(told) == [
+        "repro.py reads sys.stdin, which is empty: a command can fill it, as -- sh -c '… | python repro.py'."
+    ]

@@ -38,6 +38,7 @@ def test_the_first_lines_that_differ_are_shown() -> None:
         ("/tmp/abc/x.pt", "/tmp/def/x.pt"),
         ("tensor([1., 2.])", "tensor([3., -2.])"),
         ("x\n\n", "  x"),
+        ("[Gloo] Rank 0 is connected\nx", "x"),
     ],
 )
 def test_what_differs_innocently_makes_no_sentence(one: str, other: str) -> None:
@@ -57,3 +58,21 @@ def test_only_builds_that_are_ok_are_compared(signatures: tuple[str, str]) -> No
 def test_a_build_that_could_not_be_judged_between_them_is_passed_over() -> None:
     told = printing("yes", "", "no", signatures=("ok", "infra", "ok"))
     assert "between 2.4.1 and 2.5.1" in printed_words(told)[0]
+
+
+@pytest.mark.parametrize("line", ["FAILED: 3 != 4", "max difference 3.0: MISMATCH", "  mismatch at 0"])
+def test_a_row_that_is_ok_and_prints_that_it_is_not_is_named(line: str) -> None:
+    assert printed_words(printing(f"begin\n{line}\nend", "fine\n" + line, "fine")) == [
+        'What repro prints differs between 2.4.1 and 2.5.0, and both are ok: "begin", then "fine"; an assert makes it '
+        "a verdict, or --bad-if-output REGEX."
+    ]
+    told = printed_words(printing(f"begin\n{line}", f"begin\n{line}"))
+    assert told == [
+        f'repro prints "{line.strip()}" on 2.4.1 and 2.5.0 and is ok all the same, since it ends with 0; an assert makes '
+        "it a verdict, or --bad-if-output REGEX."
+    ]
+
+
+@pytest.mark.parametrize("signature", ["wrong", "error:exit 1"])
+def test_a_row_that_is_bad_prints_so_rightly(signature: str) -> None:
+    assert printed_words(printing("FAILED", "FAILED", signatures=(signature, signature))) == []
