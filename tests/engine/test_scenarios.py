@@ -173,8 +173,8 @@ def test_what_a_script_does_not_see_is_told_with_the_builds(make_tool: MakeTool)
     assert answer.code == 0, "as Python ends"
     said = " ".join(answer.stdout.split())
     assert (
-        "repro: an exception in a thread was printed and ignored on 2.2.0, not on 2.1.0: AssertionError: not 42; let the "
-        "main thread raise it."
+        "repro: an exception in a thread was printed and ignored on 2.2.0, not on 2.1.0: AssertionError: not 42; let "
+        "the main thread raise it."
     ) in said
     assert 'and both are ok: "right: True", then "right: False"' in said
 

@@ -68,8 +68,8 @@ def test_a_row_that_is_ok_and_prints_that_it_is_not_is_named(line: str) -> None:
     ]
     told = printed_words(printing(f"begin\n{line}", f"begin\n{line}"))
     assert told == [
-        f'repro prints "{line.strip()}" on 2.4.1 and 2.5.0 and is ok all the same, since it ends with 0; an assert makes '
-        "it a verdict, or --bad-if-output REGEX."
+        f'repro prints "{line.strip()}" on 2.4.1 and 2.5.0 and is ok all the same, since it ends with 0; an assert '
+        "makes it a verdict, or --bad-if-output REGEX."
     ]
 
 
