@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
 
-from bisect_torch.analysis.normalise import normalise
+from bisect_torch.analysis.normalise import normalise, saying
 from bisect_torch.model import Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.sentence import key_of
@@ -24,6 +24,7 @@ _VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*(?:(?:a|b|rc|\.dev|\.post)\d+)*\+\w+
 """Of torch, as it tells it itself: ``2.7.0+cu126``. The part behind the plus is no number."""
 
 _COMPLAINS = re.compile(r"^.*\b(?:FAIL(?:ED|URE)?|MISMATCH(?:ED)?|WRONG)\b.*$|^[ \t]*[Mm]ismatch.*$", re.MULTILINE)
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n", re.MULTILINE)
 _HASH = re.compile(r"\b[0-9a-f]{40}\b")
 _NOT_FINITE = re.compile(r"\b(nan|inf)\b", re.IGNORECASE)
 
@@ -61,6 +62,10 @@ def _sentence(before: str, after: str, old: str, new: str, names: Sequence[str])
 def _complaints(findings: Findings, told: Container[str]) -> Iterator[str]:
     """Rows that are ok although they print that they are not."""
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
+    for each in findings.holding("stderr_tail", _TRACEBACK):
+        if '"ignored in ' not in each.warnings:  # which is told elsewhere
+            raised = saying(each.stderr_tail or "")[-1]
+            lines.setdefault((each.case_file, each.instance, each.device), {})[each.build_name] = raised
     for each in findings.holding("stdout_tail", _COMPLAINS):
         if found := _COMPLAINS.search(each.stdout_tail or ""):
             lines.setdefault((each.case_file, each.instance, each.device), {})[each.build_name] = found[0].strip()
@@ -83,6 +88,8 @@ def _quoted(line: str) -> str:
 
 def _differing(findings: Findings) -> Iterator[tuple[Series, str, str, str, str]]:
     """Series, the first two neighbouring builds that differ, and the first lines in which they do."""
+    if len(findings.distinct("stdout_tail")) < 2:
+        return
     varying = findings.varying(("stdout_tail",))
     rows = (
         series

@@ -6,6 +6,7 @@ Of a cell they are facts like warnings: the verdict is Python's, and the user is
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import re
 import sys
@@ -87,9 +88,10 @@ class Ignored:
         self._tell(told(where, raised))
 
     def finish(self) -> None:
-        """Tell of futures whose exception nobody has asked for until now."""
+        """Tell of futures whose exception nobody has asked for until now, and of what could not be sent before."""
         for text in self._futures.unasked():
             self._tell(text)
+        self._send_waiting()
 
     def _leave(self) -> None:
         # Threads have ended by now, and those of executors too.
@@ -114,9 +116,16 @@ class Ignored:
             return
         self._told.append(text)
         self._waiting.append(text)
-        # One that comes while another message is being written waits for the next.
-        while self._waiting and self._send({"event": "ignored", "text": self._waiting[0]}):
-            del self._waiting[0]
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        """What comes while another message is being written, in this thread or another, waits for the next."""
+        with contextlib.suppress(IndexError):
+            while True:
+                text = self._waiting.pop(0)
+                if not self._send({"event": "ignored", "text": text}):
+                    self._waiting.append(text)
+                    return
 
 
 class _Futures:

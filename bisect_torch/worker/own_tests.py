@@ -60,6 +60,8 @@ class OwnTests:
         with contextlib.suppress(ValueError):  # the script itself has recorded as much as there is room for
             recording.record(failed_tests=self._failed[:_MOST_NAMES])
             facts["measurements"] = recording.recorded()
+        if self._raised is not None and status == outcome.SKIP_STATUS:
+            return facts  # the script has looked, and says that it does not apply
         if self._raised is not None and status:
             facts.update(outcome.facts_of(self._raised, self._path))
         elif self._raised is not None:

@@ -73,6 +73,18 @@ def test_a_row_that_is_ok_and_prints_that_it_is_not_is_named(line: str) -> None:
     ]
 
 
+def test_a_traceback_that_a_row_prints_and_survives_is_one_too() -> None:
+    """Of a subprocess at which nobody looks, of ``traceback.print_exc()``."""
+    text = 'begin\nTraceback (most recent call last):\n  File "x", line 1\n    f()\nValueError: lost\n'
+    told = reported(series("repro", "ok", file="repro.py"), facts={"stderr_tail": text})
+    assert printed_words(told)[0].startswith('repro prints "ValueError: lost" on 2.4.1 and is ok all the same')
+    ignored = reported(
+        series("repro", "ok", file="repro.py"),
+        facts={"stderr_tail": text, "warnings": '["ignored in a thread: ValueError: lost"]'},
+    )
+    assert printed_words(ignored) == []
+
+
 @pytest.mark.parametrize("signature", ["wrong", "error:exit 1"])
 def test_a_row_that_is_bad_prints_so_rightly(signature: str) -> None:
     assert printed_words(printing("FAILED", "FAILED", signatures=(signature, signature))) == []

@@ -45,6 +45,7 @@ def signature(facts: dict[str, object]) -> str:
         ("self.skipTest('x')", "pass", MAIN, "ok"),
         ("pass", "pass", "unittest.main(argv=['x', 'T.test_c'])", "skip"),
         ("\n        with self.subTest(n=1): assert 0", "pass", MAIN, "wrong"),
+        ("assert False", "pass", "import sys; unittest.main(exit=False); sys.exit(125)", "skip"),
         ("pass", "pass", "sys = __import__('sys'); sys.exit(3)", "error:exit 3"),
     ],
 )
