@@ -11,6 +11,7 @@ import itertools
 import re
 import sys
 import threading
+from concurrent.futures import Future  # here, once in a worker: not in each of its forks
 from typing import Any, Callable, Dict, List, Optional
 
 from bisect_torch.worker import outcome
@@ -142,8 +143,6 @@ class _Futures:
 
     def watch(self) -> None:
         """Take the attribute's place in every future."""
-        from concurrent.futures import Future
-
         Future._exception = self  # type: ignore[assignment]
 
     def unasked(self) -> List[str]:
