@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
@@ -29,7 +30,13 @@ FACTS_TO_JUDGE = (
 
 
 _UNDEFINED = re.compile(r"name '(?!__)\w+' is not defined")
+_HALF_A_MODULE = re.compile(r"partially initialized module '(\w+)'")
 _NOT_OURS = re.compile(r"cannot import name '\w+' from 'bisect_torch")
+_SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_OF_TORCHRUN = "RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
+_NO_VARIABLE = re.compile(rf"\benvironment variable ({_OF_TORCHRUN}) expected, but not set")
+_NO_KEY = re.compile(rf"'({_OF_TORCHRUN}|\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD))'")
+"""What ``torchrun`` sets, and what the tool keeps from cells unless it is told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,7 @@ def _not_torchs_fault(observation: Observation) -> Judgement | None:
     if module and (module != "torch" or observation.missing_module == "torch"):
         reason = f"No module named {module!r}"
         return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=reason)
-    mistake = _own_mistake(observation)
+    mistake = _own_mistake(observation) or _lacking(observation)
     if mistake is not None:
         return Judgement(Verdict.BROKEN, "broken", detail=_detail(observation), reason=mistake)
     if observation.failed_capability is not None:
@@ -183,6 +190,28 @@ def _own_mistake(observation: Observation) -> str | None:
         return f"the case's own mistake: {named[0]}" if named else None
     if observation.root_type == "ImportError" and _NOT_OURS.match(message):
         return f"the case's own mistake: {message.partition(' (')[0]}"
+    return None
+
+
+def _lacking(observation: Observation) -> str | None:
+    """What the case wants and does not get here, whatever torch is: input, a variable, a Python that can read it, or a
+    module, of which a file beside it has the name (``python FILE`` looks there first)."""
+    message = observation.root_message or observation.message or ""
+    kind, frame = observation.root_type, observation.frame or ""
+    if kind == "EOFError" and message == "EOF when reading a line" and observation.frame_origin in ("case", "local"):
+        return "it asks for input, and there is nobody to give any"
+    if kind in _SYNTAX and observation.phase == "load" and (not frame or "importlib" in frame.partition(":")[0]):
+        return f"Python cannot read it: {message}"
+    wanted = _NO_VARIABLE.search(message)
+    if kind == "KeyError" and frame == "os:__getitem__":
+        wanted = _NO_KEY.fullmatch(message)
+    if wanted:
+        return f"it wants the variable {wanted[1]}, which is not set"
+    module = _HALF_A_MODULE.search(message)
+    if module and (module[1] == "torch" or module[1] in sys.stdlib_module_names):
+        # torch itself is a folder: a release that imports itself in a circle has no such file in its traceback.
+        if f'{module[1]}.py"' in (observation.traceback or observation.stderr_tail or ""):
+            return f"a file {module[1]}.py is imported in place of the real {module[1]}"
     return None
 
 

@@ -28,9 +28,18 @@ _ADVICE = re.compile(r"Set TORCH|You can suppress|from user code")
 """How what torch.compile adds to every message begins."""
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+
+
 def saying(message: str) -> list[str]:
     """The first line that says something, and the next where the first only introduces it ("Failed running …:", of
-    torch.compile)."""
+    torch.compile). Of a message that holds the traceback of another process ("-- Process 0 terminated with …", "Caught
+    RuntimeError in DataLoader worker …") that is what was raised there."""
+    introduction, mark, trace = message.rpartition(_TRACEBACK)
+    if mark:
+        raised = [line.strip() for line in trace.splitlines() if line[:1].strip()]
+        before = [line for line in introduction.splitlines() if line.strip() and not line.startswith("Original")]
+        return [line.strip() for line in before[:1]] + raised[:1]
     lines = [stripped for line in message.splitlines() if (stripped := line.strip())]
     more = lines[:1] and lines[0].endswith(":") and len(lines) > 1 and not _ADVICE.match(lines[1])
     return lines[: 2 if more else 1]

@@ -26,6 +26,13 @@ from bisect_torch.worker.declaration import expand
 
 _HASHED_ARGUMENT_BYTES = 64 << 20
 
+_OTHER_FILES = {
+    ".ipynb": ("a notebook", "`jupyter nbconvert --to script {0}` makes a script of it, for `bisect-torch run {1}.py`"),
+    ".md": ("a text", "`bisect-torch new {0} -o {1}.py` takes the script out of a bug report"),
+    ".sh": ("a shell script", "as a command: bisect-torch run -- sh {0}"),
+}
+"""What has been named in place of a script, and what to do with it."""
+
 
 @dataclass(frozen=True)
 class Discovered:
@@ -184,6 +191,9 @@ def _runnable(files: Iterable[Path]) -> list[Discovered]:
 
 
 def _read_file(path: Path) -> Discovered:
+    other = _OTHER_FILES.get(path.suffix)
+    if other is not None:
+        raise UsageError(f"{path}: {other[0]}, and no Python file", hint=other[1].format(path.name, path.stem))
     source = read_bytes(path)
     try:
         return _read_source(path, source)

@@ -10,6 +10,7 @@ import sys
 import tokenize
 from collections.abc import Iterable
 
+from bisect_torch.cases.distributions import DISTRIBUTIONS
 from bisect_torch.cases.report_code import Code, imported, undefined
 from bisect_torch.errors import UsageError
 
@@ -102,29 +103,13 @@ def _uses_device(module: ast.Module, device: str) -> bool:
 def packages(code: Code) -> tuple[str, ...]:
     """What must be installed beside torch: requirements for ``--with``."""
     tops = {name.partition(".")[0] for name in imported(code.module)} - _THERE - sys.stdlib_module_names
-    wanted = [_DISTRIBUTIONS.get(top, top) for top in sorted(tops)]
+    wanted = [DISTRIBUTIONS.get(top, top) for top in sorted(tops)]
     stated = {re.split(r"[\[=<>~!]", each)[0].lower(): each for each in code.installs}
     return tuple(dict.fromkeys(stated.get(name.lower(), name) for name in wanted))
 
 
 _THERE = frozenset({"torch", "numpy", "setuptools", "pkg_resources", "bisect_torch", "typing_extensions"})
 """What every environment holds."""
-
-_DISTRIBUTIONS = {
-    "cv2": "opencv-python-headless",
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-    "skimage": "scikit-image",
-    "yaml": "pyyaml",
-    "bs4": "beautifulsoup4",
-    "dateutil": "python-dateutil",
-    "google": "protobuf",
-    "lightning_fabric": "lightning",
-    "pytorch_lightning": "pytorch-lightning",
-    "torch_geometric": "torch-geometric",
-    "open_clip": "open-clip-torch",
-    "flash_attn": "flash-attn",
-}
 
 
 def _header(code: Code) -> str:

@@ -150,7 +150,7 @@ class Observation:
     input_digest: str | None = None
     measurements: str = "{}"  # JSON object: named facts that the case recorded with record()
     # --- circumstances
-    warnings: str = "[]"  # JSON list of "Category: message"
+    warnings: str = "[]"  # JSON list of "Category: message", and "ignored in a thread: Type: message"
     seed: int | None = None
     elapsed_s: float | None = None
     peak_rss_bytes: int | None = None

@@ -15,6 +15,7 @@ from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.predictions import Predicted, predictions
+from bisect_torch.report.remarks import remarks
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.unjudged import unjudged
@@ -58,6 +59,8 @@ def as_data(findings: Findings) -> dict[str, object]:
             :func:`bisect_torch.report.decoding_data.decoding_data`.
         unjudged: ``verdict``, ``reason``, ``cells`` (0 for a build that is not even known), ``builds``, ``hint``,
             ``text`` (all of it as a sentence).
+        remarks: Sentences about what no verdict tells: exceptions that Python ignored, further tests of a script that
+            failed, output that differs between builds that are ok.
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
             null (results judged again), a command line or null.
@@ -90,6 +93,7 @@ def as_data(findings: Findings) -> dict[str, object]:
             }
             for each in unjudged(findings)
         ],
+        "remarks": remarks(findings),
         "counts": {**counts, "not_run": findings.not_run(), "flaky": findings.flaky()},
         "notes": list(findings.notes),
         "results": None if findings.results is None else str(findings.results),

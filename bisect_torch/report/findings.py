@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -149,6 +150,15 @@ class Findings:
     def recorded(self, name: str) -> bool:
         """Whether some case may have recorded a fact of this name: whether it stands in what one recorded."""
         return any(f'"{name}"' in str(text) for text in self.distinct("measurements"))
+
+    def holding(self, name: str, pattern: re.Pattern[str]) -> Sequence[Observation]:
+        """The observations in which something in a text matches."""
+        columns = self.observations
+        if not isinstance(columns, Columns):
+            return [each for each in columns if pattern.search(getattr(each, name) or "")]
+        matching = {value for value in columns.distinct(name) if value and pattern.search(str(value))}
+        values = columns.values(name) if matching else ()
+        return columns.take([place for place, value in enumerate(values) if value in matching])
 
     @cached_property
     def several_devices(self) -> bool:

@@ -15,6 +15,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
 
 _MODELS = 6
+_LINE = 120
 _MOST = 240
 """Characters of a message; the whole one is in the results."""
 
@@ -35,9 +36,21 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
         errors = [each.rel_error for _, each in ends if each.rel_error is not None]
         words = [*_wrong(observations, errors), *_beginning(observations)]
     words += _failed(observations)
+    if "exit" in judgement.signature and not words:
+        words += _last_printed(observations)
     if judgement.signature.startswith("crash:exit "):
         words.append("the process ended without a word before the case had come to its end, as by os._exit")
     return "; ".join(words) or shorten(clean(judgement.detail), _MOST)
+
+
+def _last_printed(observations: Iterable[Observation]) -> Iterable[str]:
+    """Of one that ends with a status alone: its last line."""
+    for each in observations:
+        lines = [line.strip() for text in (each.stdout_tail, each.stderr_tail) for line in (text or "").splitlines()]
+        if any(lines):
+            last = [line for line in lines if line][-1]
+            yield f'its last line was "{shorten(clean(last), _LINE)}"'
+            return
 
 
 def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iterable[str]:

@@ -14,6 +14,7 @@ from bisect_torch.model import Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
+from bisect_torch.report.origin import from_a_dependency
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, plural_verb, subject
@@ -149,6 +150,8 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     yield from further.evidence
     if further.bisect:
         yield "git bisect", further.bisect
+    if package := from_a_dependency(first, findings):
+        yield "error comes from", package
     yield from _differs(before.build, after.build, findings)
     left_out = findings.left_out(before.build, after.build)
     if left_out:

@@ -14,6 +14,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
 from bisect_torch.report.marks import marks_of
 from bisect_torch.report.matrix import Row, draw, draw_unfolded
+from bisect_torch.report.remarks import remarks
 from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.sentences import sentences
@@ -128,9 +129,9 @@ def _decoding(findings: Findings, width: int) -> Iterable[Line]:
 
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
-    """What is to be said beside the sentences, a line each: what was ok throughout, and what of it checked nothing; how
-    builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
-    texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
+    """What is to be said beside the sentences, a line each: what was ok throughout, what of it checked nothing, what
+    no verdict tells; how builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
+    texts = [*_good(findings, found), *unchecked_words(findings), *remarks(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += map(str, unjudged(findings))

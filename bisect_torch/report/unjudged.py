@@ -83,6 +83,24 @@ def with_hint(reason: str, hint: str) -> str:
     return f"{reason} (hint: {hint})".strip() if hint else reason
 
 
+_WANTS_VARIABLE = re.compile(r"it wants the variable (\w+)")
+_SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
+
+
+def _hint_of_what_lacks(reason: str) -> str:
+    """What to do where a case wants something that it does not get; empty where it is something else."""
+    if wanted := _WANTS_VARIABLE.match(reason):
+        passed = _SECRET.fullmatch(wanted[1])
+        return f"--pass-env {wanted[1]}" if passed else "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"
+    if reason.startswith("it wants arguments"):
+        return "a command has some: -- python SCRIPT ARGUMENTS"
+    if reason.startswith("it asks for input"):
+        return "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'"
+    if "is imported in place of" in reason:
+        return "rename that file, and run it with --fresh"
+    return "--python chooses a newer one" if reason.startswith("Python cannot read it") else ""
+
+
 def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
     """What to do about a cell that could not be judged; empty where there is nothing to do.
 
@@ -101,6 +119,8 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and reason.startswith("pytest ended with status 5"):
         return "`pytest --collect-only` with the same words lists the tests that it finds"
+    if verdict is Verdict.BROKEN and (told := _hint_of_what_lacks(reason)):
+        return told
     if verdict is Verdict.BROKEN and "compiler" in reason:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
     if verdict is Verdict.UNINSTALLABLE and reason.endswith("is not in the package index"):

@@ -118,7 +118,7 @@ digest|string||digest of the value
 reference_digest|string||digest of the reference
 input_digest|string||digest of the inputs
 measurements|string|JSON|object of named facts that the case recorded with record()
-warnings|string|JSON|list of "Category: message"
+warnings|string|JSON|list of "Category: message", and of exceptions that Python ignores: "ignored in a thread: …"
 elapsed_s|double|s|time of the case itself
 timeout_s|double|s|time that it was given
 peak_rss_bytes|int64|bytes|largest resident memory, without the worker's own

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import gc
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import guarding, launch, outcome, preload, recording, system
+from bisect_torch.worker import guarding, ignored, launch, outcome, preload, recording, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -42,14 +43,25 @@ class Channel:
         self._descriptor = descriptor
         self._nonce = nonce
         self._process = os.getpid()
+        self._writing = threading.Lock()
 
-    def send(self, message: Dict[str, Any]) -> None:
-        """Send one message; a process that the code under test has forked has nothing to say here."""
+    def send(self, message: Dict[str, Any], *, wait: bool = True) -> bool:
+        """Send one message; a process that the code under test has forked has nothing to say here.
+
+        Args:
+            wait: For another message that is being written; False is given back where one was not waited for.
+        """
         if os.getpid() != self._process:
-            return
+            return True
         data = memoryview(encode(message, self._nonce))
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        if not self._writing.acquire(blocking=wait):
+            return False
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        finally:
+            self._writing.release()
+        return True
 
 
 def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes) -> None:
@@ -115,19 +127,23 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     tempfile.tempdir = None
     if request["kind"] != "expand":
         guarding.enable()
+    passed_over = ignored.Ignored(functools.partial(channel.send, wait=False))
+    if request["kind"] in ("case", "script"):  # pytest has its own eye on these
+        passed_over.watch()
     if request["kind"] == "expand":
         result = _expand(request)
         channel.send({"event": "ready"})
     elif request["kind"] == "script":
         from bisect_torch.worker import script
 
-        result = script.run(request, channel.send)
+        result = script.run(request, channel.send, passed_over)
     elif request["kind"] == "pytest":
         from bisect_torch.worker import suite
 
         result = suite.run(request, channel.send, folder)
     else:
         result = _run_case(request, channel.send)
+        passed_over.finish()
     channel.send(dict(result, event="result"))
     status = int(result["exit_status"])
     del result
@@ -159,7 +175,7 @@ def _expand(request: Dict[str, Any]) -> Dict[str, Any]:
         return {"facts": facts, "exit_status": 0}
 
 
-def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object]) -> Dict[str, Any]:
     from bisect_torch.worker import api
 
     facts: Dict[str, Any] = {"phase": "load"}

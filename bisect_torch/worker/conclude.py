@@ -5,11 +5,13 @@ The exit status outranks the result that was sent before it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 from typing import Any, Dict
 
+from bisect_torch.worker import ignored
 from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.outcome import SKIP_STATUS
 from bisect_torch.worker.protocol import VERSION
@@ -45,11 +47,15 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
     facts.setdefault("elapsed_s", ending.elapsed_s)
     if ending.peak_bytes:
         facts.setdefault("peak_rss_bytes", ending.peak_bytes)
+    stderr = ending.stderr.text()
+    passed_over = [*ending.ignored, *ignored.printed(stderr)]
+    if passed_over:
+        facts["warnings"] = json.dumps(ignored.together(json.loads(facts.get("warnings") or "[]"), passed_over))
     facts.update(
         device=request["device"],
         seed=request["seed"],
         stdout_tail=ending.stdout.text(),
-        stderr_tail=ending.stderr.text(),
+        stderr_tail=stderr,
         output_bytes=ending.stdout.total + ending.stderr.total,
         protocol=VERSION,
     )

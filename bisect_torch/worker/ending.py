@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from bisect_torch.worker.output import BoundedOutput
 
@@ -18,6 +18,7 @@ class Ending:
         timed_out: We killed it because its time was over.
         over_memory: Resident bytes that made us kill it.
         kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
+        ignored: Exceptions that it has told of as they happened, though Python passes over them.
         peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
     """
 
@@ -29,6 +30,7 @@ class Ending:
         self.timed_out = False
         self.over_memory: Optional[int] = None
         self.kernel_killed = False
+        self.ignored: List[str] = []
         self.peak_bytes = 0
         self.stack = ""
         self.elapsed_s = 0.0

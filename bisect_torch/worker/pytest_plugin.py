@@ -108,7 +108,7 @@ class Reporter(Collected):
         send: Sends a message to the supervisor.
     """
 
-    def __init__(self, wanted: Sequence[Key], send: Callable[[Dict[str, Any]], None]) -> None:
+    def __init__(self, wanted: Sequence[Key], send: Callable[[Dict[str, Any]], object]) -> None:
         super().__init__()
         self._numbers = {key: number for number, key in enumerate(wanted)}
         self._send = send

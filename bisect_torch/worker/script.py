@@ -13,23 +13,29 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO, Type, Union
 
 from bisect_torch.worker import api, cell, outcome, preload
+from bisect_torch.worker.ignored import Ignored
 from bisect_torch.worker.origin import Places
+from bisect_torch.worker.own_tests import OwnTests
 
 _SETS_VARIABLES = re.compile(rb"\benviron\b|\bputenv\b")
 
 
-def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], passed_over: Ignored) -> Dict[str, Any]:
     """Run the script of a request; gives the result message.
 
     torch is imported first, so that its loading is not the script's time and nothing beside the script can take its
     name, unless the script sets environment variables: torch and the libraries below it read many of these only when
     they are loaded.
+
+    Args:
+        passed_over: Takes exceptions that the script does not see.
     """
     path = os.path.abspath(request["file"])
     facts: Dict[str, Any] = {"phase": "load"}
     noted: List[str] = []
     clock = cell.Clock()
     status = 0
+    tests = OwnTests(path)
     known = len(sys.modules)
     try:
         with open(path, "rb") as file:
@@ -39,19 +45,21 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict
         known = len(sys.modules)
         code = compile(source, path, "exec", dont_inherit=True)
         namespace = _become_main(path)
-        noted.extend(shadowing(os.path.dirname(path)))
+        tests.watch(source)
         facts["phase"] = "run"
         clock.start()
         send({"event": "ready"})
         with _noted_warnings(noted):
             exec(code, namespace)
         facts.update(api.collected_facts(), outcome="returned")
+        facts.update(tests.facts(None, passed_over))
     except api.Skip as skip:
         facts.update(api.collected_facts(), outcome="skipped", reason=skip.reason)
     except SystemExit as left:
         facts.update(api.collected_facts())
         facts.update(outcome.facts_of(left, path))
         status = outcome.exit_status(left)
+        facts.update(_without_arguments(left), **tests.facts(status, passed_over))
         if left.code is not None and not isinstance(left.code, int):
             print(left.code, file=sys.stderr)
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
@@ -60,9 +68,21 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None]) -> Dict
         _print(raised, path)
         status = 1
     clock.stop(facts)
-    facts["warnings"] = json.dumps(noted)
+    facts["warnings"] = json.dumps(shadowing(path) + noted)
     cell.circumstances(facts, path, known)
     return {"facts": facts, "exit_status": status}
+
+
+def _without_arguments(left: SystemExit) -> Dict[str, Any]:
+    """Of a script that argparse has ended since an argument lacks: that this says nothing about torch."""
+    trace = left.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_name == "error" and frame.f_globals.get("__name__") == "argparse":
+            reason = "it wants arguments: %s" % frame.f_locals.get("message", "")
+            return {"outcome": "environment_broken", "reason": reason[:500]}
+        trace = trace.tb_next
+    return {}
 
 
 def _become_main(path: str) -> Dict[str, Any]:
@@ -103,17 +123,25 @@ def _noted_warnings(noted: List[str]) -> Iterator[None]:
     yield
 
 
-def shadowing(folder: str) -> List[str]:
-    """A remark for each file in the script's folder that has the name of torch or of a standard module.
+def shadowing(path: str) -> List[str]:
+    """A remark for each file in the script's folder that has the name of torch or of a standard module in use.
 
     ``python script.py`` would import it; here it is passed over.
     """
+    folder, own = os.path.split(path)
     standard = _standard_names()
     found = []
     for name in sorted(os.listdir(folder)):
         stem, suffix = os.path.splitext(name)
         is_package = not suffix and os.path.isfile(os.path.join(folder, name, "__init__.py"))
-        if (suffix == ".py" or is_package) and (stem == "torch" or stem in standard):
+        if stem not in sys.modules or not (suffix == ".py" or is_package):
+            continue
+        if stem != "torch" and stem not in standard:
+            continue
+        if name == own:
+            said = "bisect-torch: python %s would import it as %s; here it gets the real one: rename the script"
+            found.append(said % (name, stem))
+        else:
             found.append("bisect-torch: %s beside the script is passed over; the real %s is used" % (name, stem))
     return found
 

@@ -14,7 +14,7 @@ _VARIABLES = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_WORKER", "P
 """Of a pytest that the tool itself may have been started from."""
 
 
-def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], None], folder: str) -> Dict[str, Any]:
+def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], folder: str) -> Dict[str, Any]:
     """Run pytest with the words of a request; gives the result message.
 
     pytest's own settings of the project hold. Nothing is written into the project: no bytecode, and caches go to the

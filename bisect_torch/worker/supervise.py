@@ -187,6 +187,8 @@ class Watch:
             self._ending.started = True
         elif event == "ready" and self._ending.phase == "load":
             self._enter("run")
+        elif event == "ignored":
+            self._ending.ignored.append(str(message["text"]))
         elif event == "result":
             self._ending.result = message
             if self._ending.phase != "exit":

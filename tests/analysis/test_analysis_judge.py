@@ -42,6 +42,57 @@ def test_a_slip_of_the_case_s_author_says_nothing_about_the_build(
     assert found.reason.startswith("the case's own mistake: ") == (signature == "broken")
 
 
+@pytest.mark.parametrize(
+    ("kind", "message", "fields", "reason"),
+    [
+        ("EOFError", "EOF when reading a line", {"frame_origin": "case"}, "it asks for input, and there is nobody"),
+        ("EOFError", "Ran out of input", {"frame_origin": "torch"}, None),
+        ("SyntaxError", "invalid syntax (x.py, line 3)", {"phase": "load"}, "Python cannot read it: invalid syntax"),
+        ("TabError", "inconsistent", {"phase": "load", "frame": "importlib._bootstrap:f"}, "Python cannot read it: in"),
+        ("SyntaxError", "invalid syntax", {"phase": "run", "frame": "ast:parse"}, None),
+        ("SyntaxError", "invalid syntax", {"phase": "load", "frame": "ast:parse"}, None),
+        ("ValueError", "rendezvous: environment variable RANK expected, but not set", {}, "it wants the variable RANK"),
+        ("KeyError", "'LOCAL_RANK'", {"frame": "os:__getitem__"}, "it wants the variable LOCAL_RANK, which is not set"),
+        ("KeyError", "'HF_TOKEN'", {"frame": "os:__getitem__"}, "it wants the variable HF_TOKEN, which is not set"),
+        ("KeyError", "'TORCH_HOME'", {"frame": "os:__getitem__"}, None),
+        ("KeyError", "'RANK'", {"frame": "x:f"}, None),
+        (
+            "AttributeError",
+            "partially initialized module 'torch' has no attribute 'ones' (most likely due to a circular import)",
+            {"traceback": 'File "<home>/torch.py", line 1, in <module>'},
+            "a file torch.py is imported in place of the real torch",
+        ),
+        (
+            "AttributeError",
+            "partially initialized module 'torch' has no attribute 'ones' (most likely due to a circular import)",
+            {"traceback": 'File "<store>/torch/__init__.py", line 1, in <module>'},
+            None,
+        ),
+        (
+            "ImportError",
+            "cannot import name 'x' from partially initialized module 'random'",
+            {"traceback": 'File "<home>/random.py", line 1, in <module>'},
+            "a file random.py is",
+        ),
+        ("ImportError", "cannot import name 'x' from partially initialized module 'torch._dynamo'", {}, None),
+    ],
+)
+def test_what_a_case_wants_and_does_not_get_says_nothing_about_the_build(
+    kind: str, message: str, fields: dict[str, object], reason: str | None
+) -> None:
+    found = judge(raised(kind, message=message, root_message=message, **fields))
+    assert found.signature == (f"error:{kind}" if reason is None else "broken")
+    assert found.reason.startswith(reason or "")
+
+
+def test_of_a_command_the_last_line_tells_it() -> None:
+    said = "AttributeError: partially initialized module 'torch' has no attribute 'ones' (most likely due to a …)"
+    observation = observe(
+        "ok", outcome="exited", exit_code=1, case_file=".", message=said, stderr_tail='File "<home>/torch.py", line 1'
+    )
+    assert judge(observation).reason == "a file torch.py is imported in place of the real torch"
+
+
 SLIP = "the case's own mistake: it returned the function check, not what that gives: write return check(…)"
 
 

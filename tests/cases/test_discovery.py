@@ -37,6 +37,21 @@ def test_what_does_not_exist_is_named_with_what_does(tmp_path: Path) -> None:
     assert raised.value.hint == f"the folder {tmp_path / 'absent'} does not exist either"
 
 
+@pytest.mark.parametrize(
+    ("name", "what", "hint"),
+    [
+        ("a.ipynb", "a notebook", "`jupyter nbconvert --to script a.ipynb` makes a script of it"),
+        ("a.md", "a text", "`bisect-torch new a.md -o a.py` takes the script out"),
+        ("a.sh", "a shell script", "as a command: bisect-torch run -- sh a.sh"),
+    ],
+)
+def test_what_is_no_python_file_is_refused_with_what_to_do(tmp_path: Path, name: str, what: str, hint: str) -> None:
+    (tmp_path / name).write_text('{"cells": [], "x": null}')
+    with pytest.raises(UsageError, match=f"{what}, and no Python file") as raised:
+        cases.discover([tmp_path / name])
+    assert str(raised.value.hint).startswith(hint)
+
+
 def test_a_folder_stands_for_its_files_but_not_for_their_helpers(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text("import helper\n")
     (tmp_path / "a.py").write_text(HEAD + "@case\ndef f(): pass\n")

@@ -160,6 +160,25 @@ def test_output_can_say_that_a_run_is_wrong(make_tool: MakeTool) -> None:
     assert answer.verdicts(answer.data["series"][0]["instance"]) == ["ok", "wrong"]
 
 
+def test_what_a_script_does_not_see_is_told_with_the_builds(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
+    tool.write(
+        "repro.py",
+        "import threading, torch\n\ndef check():\n    assert torch.answer() == 42, 'not 42'\n\n"
+        "threading.Thread(target=check).start()\nprint('right:', torch.answer() == 42)\n",
+    )
+
+    answer = tool.run("repro.py", "--from", "2.1.0")
+
+    assert answer.code == 0, "as Python ends"
+    said = " ".join(answer.stdout.split())
+    assert (
+        "repro: an exception in a thread was printed and ignored on 2.2.0, not on 2.1.0: AssertionError: not 42; let "
+        "the main thread raise it."
+    ) in said
+    assert 'and both are ok: "right: True", then "right: False"' in said
+
+
 def test_a_local_interpreter_is_a_build(make_tool: MakeTool) -> None:
     tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
     tool.write("cases.py", CASES)

@@ -368,6 +368,29 @@ def test_wrong_values_are_told_in_numbers():
             f"Failed running {'x' * 64}… the cause",
         ),
         (
+            "error:E",
+            {
+                "outcome": "raised",
+                "message": "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n"
+                '  File "x.py", line 3, in f\n    assert x\nAssertionError: 0\n',
+            },
+            "-- Process 1 terminated with the following error: AssertionError: 0",
+        ),
+        (
+            "error:E",
+            {
+                "outcome": "raised",
+                "message": "Caught KeyError in DataLoader worker process 0.\n"
+                'Original Traceback (most recent call last):\n  File "x.py", line 3, in f\nKeyError: 7\n',
+            },
+            "Caught KeyError in DataLoader worker process 0. KeyError: 7",
+        ),
+        (
+            "error:exit 1",
+            {"outcome": "exited", "error_type": "SystemExit", "exit_code": 1, "stdout_tail": "begin\nFAIL\n\n"},
+            'its last line was "FAIL"',
+        ),
+        (
             "wrong",
             {
                 "outcome": "raised",

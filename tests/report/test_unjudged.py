@@ -36,6 +36,27 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        ("it wants the variable RANK, which is not set", "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"),
+        ("it wants the variable HF_TOKEN, which is not set", "--pass-env HF_TOKEN"),
+        (
+            "it wants arguments: the following arguments are required: -n",
+            "a command has some: -- python SCRIPT ARGUMENTS",
+        ),
+        (
+            "it asks for input, and there is nobody to give any",
+            "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'",
+        ),
+        ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
+        ("a file torch.py is imported in place of the real torch", "rename that file, and run it with --fresh"),
+    ],
+)
+def test_what_lacks_comes_with_the_way_to_give_it(reason: str, hint: str) -> None:
+    assert [each.hint for each in unjudged(findings(broken(reason)))] == [hint]
+
+
 def test_a_missing_package_is_told_with_the_same_words_in_every_report() -> None:
     row = broken("No module named 'scipy'")
     found = reported(series("g", "ok", "wrong"), row)

@@ -261,13 +261,16 @@ def test_a_helper_beside_the_case_file_is_local(tmp_path: Path, monkeypatch: pyt
     assert (facts["frame"], facts["frame_origin"]) == ("near:f", "local")
 
 
-def test_files_named_like_standard_modules_are_reported(tmp_path: Path) -> None:
-    for name in ("torch.py", "random.py", "mine.py", "data.txt"):
+def test_files_named_like_standard_modules_in_use_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    monkeypatch.delitem(sys.modules, "turtle", raising=False)
+    for name in ("torch.py", "random.py", "turtle.py", "mine.py", "data.txt"):
         (tmp_path / name).touch()
     (tmp_path / "json").mkdir()
-    assert [text.split()[1] for text in shadowing(str(tmp_path))] == ["random.py", "torch.py"]
+    script = str(tmp_path / "repro.py")
+    assert [text.split()[1] for text in shadowing(script)] == ["random.py", "torch.py"]
     (tmp_path / "json" / "__init__.py").touch()
-    assert len(shadowing(str(tmp_path))) == 3
+    assert len(shadowing(script)) == 3
 
 
 @pytest.mark.parametrize("path", sorted(WORKER.glob("*.py")), ids=lambda path: path.name)

@@ -74,6 +74,14 @@ def test_an_exception_in_a_script_is_an_exception_and_not_an_exit(worker: Worker
         ("import torch.none.x", {"outcome": "raised", "missing_module": "torch.none", "absent_name": "torch.none"}),
         ("import torch.testing as t\nt.fail()", {"outcome": "raised", "frame_origin": "torch.testing"}),
         ("def f(", {"outcome": "raised", "error_type": "SyntaxError", "phase": "load"}),
+        (
+            "import argparse; parser = argparse.ArgumentParser()\nparser.add_argument('n')\nparser.parse_args()",
+            {
+                "outcome": "environment_broken",
+                "reason": "it wants arguments: the following arguments are required: n",
+            },
+        ),
+        ("import argparse; argparse.ArgumentParser().exit(2)", {"outcome": "exited", "exit_code": 2}),
         ("import warnings; warnings.warn('x')", {"outcome": "returned", "warnings": '["UserWarning: x"]'}),
     ],
 )
@@ -90,6 +98,16 @@ def test_what_has_the_name_of_torch_beside_a_script_is_passed_over_and_reported(
     facts = run(worker, script(tmp_path, "import torch, random\nassert torch.__version__ == '0.0'\n"))
     assert facts["outcome"] == "returned"
     assert [text.split()[1] for text in json.loads(str(facts["warnings"]))] == ["random.py", "torch.py"]
+
+
+def test_a_script_that_has_the_name_of_torch_gets_the_real_one_and_is_told_so(
+    worker: WorkerProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "turtle.py").write_text("")  # of a name that nobody imports
+    facts = run(worker, script(tmp_path, "import torch\nassert torch.__version__ == '0.0'\n", "torch.py"))
+    assert facts["outcome"] == "returned"
+    (said,) = json.loads(str(facts["warnings"]))
+    assert said.startswith("bisect-torch: python torch.py would import it as torch")
 
 
 def test_variables_that_a_script_sets_before_it_imports_torch_are_there_when_torch_is_loaded(

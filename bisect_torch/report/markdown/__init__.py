@@ -15,6 +15,7 @@ from bisect_torch.report.markdown.history import history, name_of, seen_in_matri
 from bisect_torch.report.markdown.section import described, environments
 from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
 from bisect_torch.report.markdown.syntax import prose
+from bisect_torch.report.remarks import remarks
 from bisect_torch.report.text import clean, listed, plural
 from bisect_torch.report.unchecked import unchecked
 from bisect_torch.report.unjudged import unjudged
@@ -25,6 +26,7 @@ _DESCRIBE = "### 🐛 Describe the bug"
 _VERSIONS = "### Versions"
 _KNOWN = "In the form of `torch.utils.collect_env`, as far as the results file tells."
 _MOST_UNCLEAR = 5
+_MOST_REMARKS = 5
 _FOUND_WITH = (
     "*Found with `bisect-torch`, which runs the same code in an isolated, locked environment of each release. In a "
     "checkout of it, `pip install .` installs it.*"
@@ -51,6 +53,7 @@ def nothing_found(findings: Findings) -> str | None:
     ran = unchecked(findings)
     which = "it" if len(findings.series) == 1 else f"{len(ran)} of them"
     text += f"; nothing was checked in {which}" if ran else ""
+    text += "".join(f"; but {clean(each).rstrip('.')}" for each in remarks(findings)[:_MOST_REMARKS])
     return text + ("; only newer dependencies change something" if dependency_drifts(findings) else "")
 
 
@@ -68,7 +71,7 @@ def markdown(findings: Findings) -> str:
     for detail in steps(len(found)):
         cuts = Cuts()
         bug = _findings(told, found, findings, detail, cuts)
-        bug[1:1] = [matrix(detail.rows), *_not_judged(findings)]
+        bug[1:1] = [matrix(detail.rows), *_not_judged(findings), *_beside(findings)]
         versions = _versions(found[: detail.full], findings, detail, cuts)
         text = "\n\n".join([_DESCRIBE, *bug, _FOUND_WITH, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
@@ -96,6 +99,13 @@ def _findings(told: Sequence[str], found: Sequence[Cause], findings: Findings, d
 def _not_judged(findings: Findings) -> list[str]:
     unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
     return [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
+
+
+def _beside(findings: Findings) -> list[str]:
+    """What no verdict tells, the first few of it."""
+    said = [f"- {prose(each)}" for each in remarks(findings)]
+    left = [f"- and {len(said) - _MOST_REMARKS} more of this kind"] if len(said) > _MOST_REMARKS else []
+    return ["\n".join([*said[:_MOST_REMARKS], *left])] if said else []
 
 
 def _versions(found: Sequence[Cause], findings: Findings, detail: Detail, cuts: Cuts) -> list[str]:

@@ -1,0 +1,70 @@
+"""An error of a package that changed along with torch comes with the command that tells which of them it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bisect_torch.report.findings import Findings
+from bisect_torch.report.markdown import markdown
+from bisect_torch.report.sentences import sentences
+from tests.report.histories import environment, series
+from tests.report.test_markdown import reported
+
+
+def raising(*signatures: str, packages: tuple[str, str] = ("2.2.5", "2.3.0"), **facts: object) -> Findings:
+    told = reported(series("repro", *signatures, file="repro.py"), results=Path("r.parquet"))
+    bad = {
+        name for name, each in zip(told.build_names, signatures, strict=True) if each != "ok"
+    }  # on which the facts stand
+    seen = tuple(dataclasses.replace(each, **facts) if each.build_name in bad else each for each in told.observations)
+    made = {
+        name: environment(name, numpy=packages[name != "2.4.1"], scikit_learn=packages[name != "2.4.1"])
+        for name in told.build_names
+    }
+    return dataclasses.replace(told, observations=seen, environments=made)
+
+
+def pointer(findings: Findings) -> str | None:
+    return dict(sentences(findings)[0].evidence).get("error comes from")
+
+
+TELLS = "`bisect-torch attribute r.parquet repro` tells which of them it is"
+ERROR = "error:AttributeError"
+NUMPY = {"root_message": "module 'numpy' has no attribute 'bool8'", "frame": "repro:f", "frame_origin": "case"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "package"),
+    [
+        (NUMPY, "numpy"),
+        ({"message": "cannot import name 'x' from 'numpy.core' (<environment>/numpy)"}, "numpy"),
+        ({"message": "bad", "frame": "numpy.linalg:solve", "frame_origin": "numpy"}, "numpy"),
+        ({"message": "bad", "frame": "sklearn.utils:check", "frame_origin": "other"}, "scikit-learn"),
+    ],
+)
+def test_whose_name_is_missing_or_whose_code_raised_is_pointed_to(facts: dict[str, object], package: str) -> None:
+    assert pointer(raising("ok", ERROR, **facts)) == f"{package} 2.2.5 → 2.3.0, which changed along with torch: {TELLS}"
+    assert pointer(raising(ERROR, "ok", **facts)) == f"{package} 2.2.5 → 2.3.0, which changed along with torch: {TELLS}"
+
+
+@pytest.mark.parametrize(
+    ("signature", "facts"),
+    [
+        (ERROR, {"message": "bad", "frame": "torch._tensor:f", "frame_origin": "torch"}),
+        (ERROR, {"message": "module 'torch' has no attribute 'x'", "frame": "repro:f", "frame_origin": "case"}),
+        (ERROR, {"message": "bad", "frame": "filelock._api:f", "frame_origin": "other"}),
+        ("wrong", NUMPY),
+    ],
+)
+def test_what_comes_from_torch_or_from_one_that_is_alike_is_not(signature: str, facts: dict[str, object]) -> None:
+    assert pointer(raising("ok", signature, **facts)) is None
+    assert pointer(raising("ok", ERROR, packages=("2.2.5", "2.2.5"), **NUMPY)) is None
+
+
+def test_of_several_changes_the_command_names_its_own_and_the_report_has_it_too() -> None:
+    told = raising("ok", ERROR, "ok", packages=("2.2.5", "2.3.0"), **NUMPY)
+    assert "attribute r.parquet repro --before 2.4.1 --after 2.5.0`" in str(pointer(told))
+    assert "error comes from: numpy 2.2.5 → 2.3.0, which changed along with torch" in markdown(told)
