@@ -208,11 +208,12 @@ def _lacking(observation: Observation) -> str | None:
     if wanted:
         return f"it wants the variable {wanted[1]}, which is not set"
     module = _HALF_A_MODULE.search(message)
-    if module and (module[1] == "torch" or module[1] in sys.stdlib_module_names):
-        # torch itself is a folder: a release that imports itself in a circle has no such file in its traceback.
-        if f'{module[1]}.py"' in (observation.traceback or observation.stderr_tail or ""):
-            return f"a file {module[1]}.py is imported in place of the real {module[1]}"
-    return None
+    if module is None or (module[1] != "torch" and module[1] not in sys.stdlib_module_names):
+        return None
+    # torch itself is a folder: a release that imports itself in a circle has no such file in its traceback.
+    if f'{module[1]}.py"' not in (observation.traceback or observation.stderr_tail or ""):
+        return None
+    return f"a file {module[1]}.py is imported in place of the real {module[1]}"
 
 
 def _asserted(observation: Observation) -> bool:
