@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
+from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
@@ -124,10 +125,12 @@ def _decoding(findings: Findings, width: int) -> Iterable[Line]:
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     """What is to be said beside the sentences, a line each: what was ok throughout, and what of it checked nothing; how
-    builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
+    builds differ besides torch; drift of bits; files beside a case file that were not the same; what could not be
+    judged; notes of the run."""
     texts = [*_good(findings, found), *unchecked_words(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
+    texts += unlike_words(findings)
     texts += map(str, unjudged(findings))
     return texts + [clean(note) for note in findings.notes]
 

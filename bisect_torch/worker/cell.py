@@ -22,12 +22,15 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import guarding, launch, outcome, preload, recording, system
+from bisect_torch.worker import beside, guarding, launch, outcome, preload, recording, system
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
 _MOST_WARNINGS = 50
 _LONGEST_WARNING = 500
+
+_own_folder: List[str] = []
+"""The cell's temporary folder, where compilers leave modules too."""
 
 
 class Channel:
@@ -113,8 +116,13 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     recording.set_thorough(bool(request.get("thorough")))
     os.environ.update(launch.cell_variables(folder))
     tempfile.tempdir = None
+    _own_folder[:] = [os.path.realpath(folder)]
     if request["kind"] != "expand":
         guarding.enable()
+    if request["kind"] in ("case", "script"):
+        # A case has an empty working directory.
+        folders = [os.path.dirname(request["file"]), *([os.getcwd()] if request["kind"] == "script" else [])]
+        beside.watch(request["file"], folders, folder)
     if request["kind"] == "expand":
         result = _expand(request)
         channel.send({"event": "ready"})
@@ -264,6 +272,7 @@ def _newest_modules(known: int) -> List[ModuleType]:
 def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:
     """Relative path to SHA-256 of the modules that were loaded from the case file's folder, itself left out."""
     folder = os.path.dirname(os.path.realpath(file))
+    others = tuple(os.path.join(each, "") for each in (sys.prefix, sys.base_prefix, *_own_folder))
     found: Dict[str, str] = {}
     for module in modules:
         path = getattr(module, "__file__", None)
@@ -271,7 +280,7 @@ def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:
             continue
         real = os.path.realpath(path)
         inside = real.startswith(folder + os.sep) and "site-packages" not in real and real != os.path.realpath(file)
-        if inside and not real.startswith((sys.prefix + os.sep, sys.base_prefix + os.sep)):
+        if inside and not real.startswith(others):
             with contextlib.suppress(OSError), open(real, "rb") as source:
                 found[os.path.relpath(real, folder)] = hashlib.sha256(source.read()).hexdigest()
     return found

@@ -19,6 +19,7 @@ class Ending:
         over_memory: Resident bytes that made us kill it.
         kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
         peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
+        read: What it read beside its case file: see :func:`bisect_torch.worker.beside.read_files`.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,7 @@ class Ending:
         self.over_memory: Optional[int] = None
         self.kernel_killed = False
         self.peak_bytes = 0
+        self.read: Dict[str, str] = {}
         self.stack = ""
         self.elapsed_s = 0.0
         self.stdout = BoundedOutput()

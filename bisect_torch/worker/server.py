@@ -7,9 +7,10 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
 
-from bisect_torch.worker import cell, launch, preload, session, shared_memory, system
+from bisect_torch.worker import beside, cell, launch, preload, session, shared_memory, system
 from bisect_torch.worker.conclude import conclude
 from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.launch import CellEnds
@@ -43,6 +44,7 @@ class Worker:
         self._waiting: List[Tuple[bytes, Dict[str, Any]]] = []
         self._own_processes = 0
         self._forks = 0
+        self._contents = beside.Contents()
         self._first_stage = -1
         self._begin()
 
@@ -153,6 +155,7 @@ class Worker:
         else:
             body = _become_interpreter
         shared_memory.begin_cell()
+        began_ns = time.time_ns()
         child = launch.launch(
             body,
             base=self._base,
@@ -173,7 +176,9 @@ class Worker:
                 pattern=request.get("bad_if_output"),
                 ready=command,
             )
-            return watch.to_the_end()
+            ending = watch.to_the_end()
+            ending.read = beside.read_files(child.folder, request["file"], began_ns, self._contents)
+            return ending
         finally:
             child.close()
 

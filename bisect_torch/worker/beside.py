@@ -1,0 +1,234 @@
+"""Which files a cell reads beside its case file: an edited ``inputs.pt`` makes another cell of it.
+
+The cell itself only writes down what it opens, when it opens it, since it may crash. Its supervisor looks at the files
+once it is gone. What Python code opens is seen, also in a process that the cell forks; what native code opens is not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import stat
+import sys
+from types import TracebackType
+from typing import Any, Dict, Iterable, Optional, Tuple
+
+MOST_FILES = 1000
+"""Beyond these a cell is said to have read too many to look at."""
+
+LARGE_BYTES = 256 * 2**20
+"""Of a larger file size and time are looked at, not its content: hashing takes a second for a GiB or two."""
+
+ABSENT = "absent"
+CHANGED = "changed"
+MANY = "many"
+UNREADABLE = "unreadable"
+OWN = "own"
+
+_NOTES = ".opened"
+_CLOCK_NS = 10_000_000
+"""By so much times of files may lag behind the clock: the kernel takes them from its last tick."""
+
+Looks = Tuple[int, int, int]
+"""Size in bytes, time of the last change in nanoseconds, inode. A size of -1: there is no such file."""
+
+
+def watch(file: str, folders: Iterable[str], own_folder: str) -> None:
+    """From now on write down which files below these folders this process opens for reading.
+
+    Python modules that are loaded from there are among them. Left out are the case file itself, what is hidden, and
+    what belongs to the environment or to the cell. A file that the cell has made itself before it reads it is no input.
+
+    Args:
+        file: The case file.
+        own_folder: The cell's own temporary folder, where it is written down.
+    """
+    sys.addaudithook(_Openings(file, folders, own_folder).heard)
+
+
+class _Openings:
+    def __init__(self, file: str, folders: Iterable[str], own_folder: str) -> None:
+        self._folders = tuple({spelt for folder in folders for spelt in _spellings(folder) if spelt != os.sep})
+        self._others = (*_OF_THE_ENVIRONMENT, *_spellings(own_folder))
+        self._notes = os.path.join(own_folder, _NOTES)
+        self._encoding = sys.getfilesystemencoding()
+        self._known: Dict[str, Optional[Looks]] = {os.path.abspath(file): None, os.path.realpath(file): None}
+        """What need not be looked at again; and how a file looked before the cell appended to it."""
+        self._number = 0
+
+    def heard(self, event: str, arguments: Tuple[Any, ...]) -> None:
+        """Python's audit hook. What it raised would be raised by the ``open`` of the code under test."""
+        if event != "open":
+            return
+        try:
+            self._opened(arguments[0], arguments[2])
+        except RecursionError:
+            return
+        except Exception as problem:
+            if not _is_ours(problem.__traceback__):
+                raise  # a handler of a signal that came just now
+
+    def _opened(self, path: Any, flags: int) -> None:
+        if isinstance(path, int) or self._number > MOST_FILES:
+            return
+        if not isinstance(path, (str, bytes)):
+            path = os.fspath(path)
+        if isinstance(path, bytes):
+            path = path.decode(self._encoding, "surrogateescape")
+        if path[:1] != os.sep:
+            path = "%s/%s" % (os.getcwd(), path)
+        if "/." in path or "//" in path:
+            path = os.path.normpath(path)
+        if not path.startswith(self._folders) or path.startswith(self._others) or self._is_hidden(path):
+            return
+        appended_to = self._known.get(path)
+        if path in self._known and appended_to is None:
+            return
+        looks = looks_of(path)
+        if looks is None:
+            return
+        if flags & os.O_TRUNC or (looks[0] < 0 and flags & os.O_CREAT):
+            self._known[path] = None
+        elif flags & os.O_ACCMODE == os.O_WRONLY:
+            self._known.setdefault(path, looks)
+        else:
+            self._known[path] = None
+            self._note(path, appended_to or looks)
+
+    def _is_hidden(self, path: str) -> bool:
+        if "/site-packages/" in path or "/__pycache__/" in path:
+            return True
+        return "/." in path and all("/." in path[len(top) - 1 :] for top in self._folders if path.startswith(top))
+
+    def _note(self, path: str, looks: Looks) -> None:
+        self._number += not path.endswith(".py")
+        line = "%d %d %d %s\0" % (*looks, path)
+        notes = os.open(self._notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(notes, line.encode("utf-8", "surrogateescape"))
+        finally:
+            os.close(notes)
+
+
+def _spellings(folder: str) -> Iterable[str]:
+    """A folder as it is written and as it really is, ready to be the beginning of a path."""
+    return (os.path.join(path, "") for path in (os.path.abspath(folder), os.path.realpath(folder)))
+
+
+_OF_THE_ENVIRONMENT = tuple(
+    spelt
+    for folder in (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for spelt in _spellings(folder)
+)
+"""Found out once, before the first fork."""
+
+
+def _is_ours(trace: Optional[TracebackType]) -> bool:
+    """Whether an exception was raised by the code of this file, or by a function in C that it calls."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == _is_ours.__code__.co_filename:
+        trace = trace.tb_next
+    return trace is None
+
+
+def looks_of(path: str) -> Optional[Looks]:
+    """How a file looks now; None for what is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return -1, 0, 0
+    return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+class Contents:
+    """What files hold, each read once as long as it looks the same."""
+
+    def __init__(self) -> None:
+        self._known: Dict[Tuple[str, Looks], str] = {}
+
+    def of(self, path: str) -> str:
+        """SHA-256 in hexadecimal; size and time of a large file; that it is absent or cannot be read."""
+        looks = looks_of(path)
+        if looks is None:
+            return UNREADABLE
+        if looks[0] < 0:
+            return ABSENT
+        if looks[0] > LARGE_BYTES:
+            return "%d bytes %s" % (looks[0], _time(looks[1]))
+        if (path, looks) not in self._known:
+            try:
+                self._known[path, looks] = _sha256(path)
+            except OSError:
+                return UNREADABLE
+        return self._known[path, looks]
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _time(nanoseconds: int) -> str:
+    """ISO 8601, UTC, to the microsecond; more does not come back the same from every file system."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.replace(microsecond=rest // 1000, tzinfo=None).isoformat() + "Z"
+
+
+def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) -> Dict[str, str]:
+    """What a cell that is gone has read beside its case file, as the column ``local_modules`` keeps it.
+
+    Args:
+        own_folder: The cell's own temporary folder.
+        file: The case file.
+        began_ns: When it started, in nanoseconds since the epoch.
+        contents: What is known of files.
+
+    Returns:
+        Path relative to the case file's folder, to what it held (as :meth:`Contents.of` says; ``changed`` where that
+        was not the same when the cell had ended), a space, and when it had been written: the time, or ``own`` for what
+        was written while the cell ran. ``absent`` alone is a file that was looked for and not there. A single
+        ``many`` stands for more than :data:`MOST_FILES`.
+    """
+    try:
+        with open(os.path.join(own_folder, _NOTES), "rb") as notes:
+            lines = notes.read().decode("utf-8", "surrogateescape").split("\0")[:-1]
+    except OSError:
+        return {}
+    first: Dict[str, Looks] = {}
+    for line in lines:
+        size, time_ns, inode, path = line.split(" ", 3)
+        first.setdefault(path, (int(size), int(time_ns), int(inode)))
+    if sum(not path.endswith(".py") for path in first) > MOST_FILES:
+        return {"(more than %d files)" % MOST_FILES: MANY}
+    folder = os.path.dirname(os.path.abspath(file))
+    found = {}
+    for path, looks in first.items():
+        value = _value(path, looks, looks[1] >= began_ns - _CLOCK_NS, contents)
+        if value is not None:
+            found[_relative(path, folder)] = value
+    return found
+
+
+def _relative(path: str, folder: str) -> str:
+    real = os.path.join(os.path.realpath(folder), "")
+    return path[len(real) :] if path.startswith(real) else os.path.relpath(path, folder)
+
+
+def _value(path: str, looks: Looks, own: bool, contents: Contents) -> Optional[str]:
+    """What is kept of one file; None for a file of the cell's own that is gone with it."""
+    if looks[0] < 0:
+        return ABSENT
+    now = looks_of(path)
+    if own and now is not None and now[0] < 0:
+        return None
+    if now != looks:
+        what = CHANGED
+    elif looks[0] > LARGE_BYTES:
+        what = "%d bytes" % looks[0]
+    else:
+        what = contents.of(path)
+    return "%s %s" % (what, OWN if own else _time(looks[1]))
