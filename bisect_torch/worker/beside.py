@@ -7,6 +7,7 @@ once it is gone. What Python code opens is seen, also in a process that the cell
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import os
 import stat
@@ -27,35 +28,58 @@ UNREADABLE = "unreadable"
 OWN = "own"
 
 _NOTES = ".opened"
-_CLOCK_NS = 10_000_000
-"""By so much times of files may lag behind the clock: the kernel takes them from its last tick."""
-
 Looks = Tuple[int, int, int]
 """Size in bytes, time of the last change in nanoseconds, inode. A size of -1: there is no such file."""
 
 
-def watch(file: str, folders: Iterable[str], own_folder: str) -> None:
-    """From now on write down which files below these folders this process opens for reading.
+def openings_of(request: Dict[str, Any], base: str) -> Optional[Openings]:
+    """What to watch in the cell of a request; None where nothing is.
 
-    Python modules that are loaded from there are among them. Left out are the case file itself, what is hidden, and
-    what belongs to the environment or to the cell. A file that the cell has made itself before it reads it is no input.
+    Of a suite of tests all files are part of what a result is kept under, of a command those that its words name.
+
+    Args:
+        base: The folder in which cells have their temporary folders.
+    """
+    if request["kind"] not in ("case", "script"):
+        return None
+    # The working directory of a case is its own temporary folder.
+    cwd = [request["cwd"]] if request["kind"] == "script" else []
+    return Openings(request["file"], [os.path.dirname(request["file"]), *cwd], base)
+
+
+class Openings:
+    """Writes down which files a cell opens for reading.
+
+    Python modules that are loaded are among them. Left out are the case file itself, what is hidden, and what belongs
+    to the environment or to cells. A file that the cell has made itself before it reads it is no input.
+
+    To be made before a fork: there each page that is touched costs more than the rest.
 
     Args:
         file: The case file.
-        own_folder: The cell's own temporary folder, where it is written down.
+        folders: Only what lies below these counts.
+        base: The folder in which cells have their temporary folders.
     """
-    sys.addaudithook(_Openings(file, folders, own_folder).heard)
 
-
-class _Openings:
-    def __init__(self, file: str, folders: Iterable[str], own_folder: str) -> None:
+    def __init__(self, file: str, folders: Iterable[str], base: str) -> None:
         self._folders = tuple({spelt for folder in folders for spelt in _spellings(folder) if spelt != os.sep})
-        self._others = (*_OF_THE_ENVIRONMENT, *_spellings(own_folder))
-        self._notes = os.path.join(own_folder, _NOTES)
+        self._others = (*_OF_THE_ENVIRONMENT, *_spellings(base))
+        self._notes = ""
         self._encoding = sys.getfilesystemencoding()
-        self._known: Dict[str, Optional[Looks]] = {os.path.abspath(file): None, os.path.realpath(file): None}
+        self._known: Dict[str, Optional[Looks]] = dict.fromkeys(
+            os.path.join(folder, os.path.basename(file)) for folder in _spellings(os.path.dirname(file))
+        )
         """What need not be looked at again; and how a file looked before the cell appended to it."""
         self._number = 0
+
+    def begin(self, own_folder: str) -> None:
+        """From now on, for the rest of this process.
+
+        Args:
+            own_folder: The cell's own temporary folder, where it is written down.
+        """
+        self._notes = os.path.join(own_folder, _NOTES)
+        sys.addaudithook(self.heard)
 
     def heard(self, event: str, arguments: Tuple[Any, ...]) -> None:
         """Python's audit hook. What it raised would be raised by the ``open`` of the code under test."""
@@ -111,9 +135,10 @@ class _Openings:
             os.close(notes)
 
 
-def _spellings(folder: str) -> Iterable[str]:
+@functools.lru_cache(maxsize=64)
+def _spellings(folder: str) -> Tuple[str, str]:
     """A folder as it is written and as it really is, ready to be the beginning of a path."""
-    return (os.path.join(path, "") for path in (os.path.abspath(folder), os.path.realpath(folder)))
+    return os.path.join(os.path.abspath(folder), ""), os.path.join(os.path.realpath(folder), "")
 
 
 _OF_THE_ENVIRONMENT = tuple(
@@ -184,7 +209,7 @@ def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) ->
     Args:
         own_folder: The cell's own temporary folder.
         file: The case file.
-        began_ns: When it started, in nanoseconds since the epoch.
+        began_ns: When it started, by the clock that files are dated with.
         contents: What is known of files.
 
     Returns:
@@ -207,7 +232,7 @@ def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) ->
     folder = os.path.dirname(os.path.abspath(file))
     found = {}
     for path, looks in first.items():
-        value = _value(path, looks, looks[1] >= began_ns - _CLOCK_NS, contents)
+        value = _value(path, looks, looks[1] >= began_ns, contents)
         if value is not None:
             found[_relative(path, folder)] = value
     return found

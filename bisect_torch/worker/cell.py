@@ -22,7 +22,8 @@ import warnings
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from bisect_torch.worker import beside, guarding, launch, outcome, preload, recording, system
+from bisect_torch.worker import guarding, launch, outcome, preload, recording, system
+from bisect_torch.worker.beside import Openings, openings_of
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
@@ -55,9 +56,13 @@ class Channel:
             data = data[os.write(self._descriptor, data) :]
 
 
-def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes) -> None:
-    """Run a cell in this fork of a worker, and leave the process."""
-    status = _run_guarded(request, Channel(ends.channel, nonce), ends.folder)
+def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes, openings: Optional[Openings]) -> None:
+    """Run a cell in this fork of a worker, and leave the process.
+
+    Args:
+        openings: Watches which files it reads.
+    """
+    status = _run_guarded(request, Channel(ends.channel, nonce), ends.folder, openings)
     if request.get("full_teardown"):
         raise SystemExit(status)
     flush()
@@ -71,7 +76,7 @@ def run_own_process(descriptor: int, lifeline: int, folder: str) -> int:
     if not system.LINUX:
         _watch_lifeline(lifeline)
     nonce, request = _receive(descriptor)
-    return _run_guarded(request, Channel(descriptor, nonce), folder)
+    return _run_guarded(request, Channel(descriptor, nonce), folder, openings_of(request, os.path.dirname(folder)))
 
 
 def _receive(descriptor: int) -> Any:
@@ -95,10 +100,10 @@ def _watch_lifeline(lifeline: int) -> None:
     threading.Thread(target=wait, daemon=True, name="lifeline").start()
 
 
-def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str) -> int:
+def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str, openings: Optional[Openings]) -> int:
     """As :func:`_run`; a fault of ours is reported as such and never as the build's."""
     try:
-        return _run(request, channel, folder)
+        return _run(request, channel, folder, openings)
     except Exception as problem:  # noqa: BLE001 - the worker's outermost edge
         traceback.print_exc()
         reason = "bisect-torch failed in the cell: %s: %s" % (type(problem).__name__, problem)
@@ -108,7 +113,7 @@ def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str) -> int:
         return 0
 
 
-def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
+def _run(request: Dict[str, Any], channel: Channel, folder: str, openings: Optional[Openings]) -> int:
     """Run what was asked for; gives the status with which the process is to leave."""
     stack = os.open(launch.stack_file(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     faulthandler.register(system.STACK_SIGNAL, file=stack, all_threads=True, chain=False)
@@ -119,10 +124,8 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     _own_folder[:] = [os.path.realpath(folder)]
     if request["kind"] != "expand":
         guarding.enable()
-    if request["kind"] in ("case", "script"):
-        # A case has an empty working directory.
-        folders = [os.path.dirname(request["file"]), *([os.getcwd()] if request["kind"] == "script" else [])]
-        beside.watch(request["file"], folders, folder)
+    if openings is not None:
+        openings.begin(folder)
     if request["kind"] == "expand":
         result = _expand(request)
         channel.send({"event": "ready"})

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import sys
-import time
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
 
 from bisect_torch.worker import beside, cell, launch, preload, session, shared_memory, system
@@ -149,13 +148,13 @@ class Worker:
             self._forks += 1
             if self._forks == _MANY_FORKS:
                 system.use_huge_pages()
-            body: Callable[[CellEnds], None] = lambda ends: cell.run_forked(request, ends, nonce)  # noqa: E731
+            openings = beside.openings_of(request, self._base)
+            body: Callable[[CellEnds], None] = lambda ends: cell.run_forked(request, ends, nonce, openings)  # noqa: E731
         elif command:
             body = lambda ends: _become_command(request, ends)  # noqa: E731
         else:
             body = _become_interpreter
         shared_memory.begin_cell()
-        began_ns = time.time_ns()
         child = launch.launch(
             body,
             base=self._base,
@@ -177,7 +176,7 @@ class Worker:
                 ready=command,
             )
             ending = watch.to_the_end()
-            ending.read = beside.read_files(child.folder, request["file"], began_ns, self._contents)
+            ending.read = beside.read_files(child.folder, request["file"], child.began_ns, self._contents)
             return ending
         finally:
             child.close()

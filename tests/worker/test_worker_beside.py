@@ -251,7 +251,7 @@ import os, sys
 sys.path.insert(0, {str(Path(beside.__file__).parents[2])!r})
 from bisect_torch.worker import beside
 os.chdir({str(tmp_path)!r}); os.mkdir("own"); os.mkdir("gone")
-beside.watch("repro.py", ["."], "own")
+beside.Openings(os.path.abspath("repro.py"), ["."], "own").begin("own")
 class Strange:
     def __fspath__(self): raise KeyError("its own")
 try: open(Strange())
