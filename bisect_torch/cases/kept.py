@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -84,9 +85,12 @@ def refuse_inputs(observations: Iterable[Observation]) -> None:
 
 def _beside(observation: Observation) -> Beside:
     try:
-        return beside(observation.local_modules)
+        readable = isinstance(json.loads(observation.local_modules), dict)
     except ValueError:
-        raise UsageError("the list of the modules that it imported cannot be read") from None
+        readable = False
+    if not readable:
+        raise UsageError("the list of the modules that it imported cannot be read")
+    return beside(observation.local_modules)
 
 
 def _text(digest: str, sources: Mapping[str, str], name: str) -> str:

@@ -68,16 +68,16 @@ class Beside:
 
 @functools.lru_cache(maxsize=4096)
 def beside(local_modules: str) -> Beside:
-    """What the column ``local_modules`` of an observation says.
+    """What the column ``local_modules`` of an observation says; nothing where it is no JSON object.
 
     The tool's own modules, which look like neighbours where its store lies below the case's folder, are left out.
-
-    Raises:
-        ValueError: It is no JSON object.
     """
-    found = json.loads(local_modules)
+    try:
+        found = json.loads(local_modules)
+    except ValueError:
+        found = None
     if not isinstance(found, dict):
-        raise ValueError(f"no object: {local_modules[:40]}")
+        return Beside({}, {})
     values = {str(name): str(value) for name, value in sorted(found.items()) if "/bisect_torch/" not in name}
     read = {name: file for name, value in values.items() if (file := _file_read(value)) is not None}
     return Beside({name: value for name, value in values.items() if name not in read}, read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ def _unlike(findings: Findings) -> Iterator[tuple[Series, str, bool, str, str]]:
         for file in dict.fromkeys(file for cell in cells for file in cell.read):
             reading = [cell for cell in cells if file in cell.read and cell.read[file].when != "own"]
             contents = {cell.read[file].content for cell in reading}
-            reader, writer = next(_left(file, reading, cells), ("", ""))
+            reader, writer = next(itertools.chain(_left(file, reading, cells), _raced(file, cells)), ("", ""))
             differ = len(contents) > 1 or "changed" in contents
             if differ or reader:
                 yield series, file, differ, reader, writer
@@ -122,6 +123,15 @@ def _left(file: str, reading: Sequence[_Cell], cells: Sequence[_Cell]) -> Iterat
         written = _seconds(reader.read[file].when)
         for writer in cells:
             if writer.build != reader.build and written and writer.began <= written <= writer.ended:
+                yield reader.build, writer.build
+
+
+def _raced(file: str, cells: Sequence[_Cell]) -> Iterator[tuple[str, str]]:
+    """Builds that made a file at the same time, the first of which had it changed after it had opened it."""
+    making = [cell for cell in cells if file in cell.read and cell.read[file].when == "own"]
+    for reader in (cell for cell in making if cell.read[file].what == "changed"):
+        for writer in making:
+            if writer.build != reader.build and reader.began <= writer.ended and writer.began <= reader.ended:
                 yield reader.build, writer.build
 
 

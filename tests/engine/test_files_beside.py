@@ -59,7 +59,7 @@ def test_what_read_an_edited_file_runs_again_and_nothing_else(tool: Tool, name: 
     again = run(tool, name)
 
     assert again.verdicts(row) == ["wrong", "ok"]
-    assert "what read expected.json runs again: not the same as then" in again.stderr
+    assert "what has read expected.json runs again: not the same as then" in again.stderr
     second = ran(tool)
     assert second[row] > first[row]
     assert {**second, row: 0} == {**first, row: 0}, "what does not read it is known"
