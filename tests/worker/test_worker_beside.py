@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -267,3 +268,13 @@ except FileNotFoundError: print("FileNotFoundError")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("KeyError\nFileNotFoundError\n", "")
+
+
+def test_what_runs_inside_the_code_under_test_is_not_traced_with_it() -> None:
+    """``torch.compile`` passes over code of this file name, and would count others among the frames of a cell."""
+    functions = [
+        beside.looks_of,
+        *(vars(beside.Openings)[name] for name in ("heard", "_opened", "_is_hidden", "_note")),
+    ]
+    assert {each.__code__.co_filename for each in functions} == {"<frozen importlib: bisect_torch>"}
+    assert not any(inspect.iscode(each) for function in functions for each in function.__code__.co_consts)
