@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from bisect_torch.analysis.cells import Cell
 from bisect_torch.analysis.series import Row
-from bisect_torch.model import BuildKind, Observation
+from bisect_torch.model import BuildKind, Observation, beside
 
 Pairs = tuple[tuple[str, str], ...]
 """Names in the first set and in the second."""
@@ -76,17 +75,17 @@ def _text(cells: Mapping[str, Cell]) -> str:
 
 
 def text_changed(ours: Mapping[str, Cell], theirs: Mapping[str, Cell]) -> bool:
-    """Whether the case file of two rows, or a module beside it that both imported, is not the same."""
+    """Whether the case file of two rows, or a file beside it that both imported or read, is not the same."""
     mine, others = _neighbours(ours), _neighbours(theirs)
     return _text(ours) != _text(theirs) or any(mine[name] != others[name] for name in mine.keys() & others.keys())
 
 
 def _neighbours(cells: Mapping[str, Cell]) -> dict[str, str]:
-    """Modules beside the case file that it imported, to the hash of their text."""
+    """Files beside the case file that it imported or found there and read, to the hash of their content."""
     found: dict[str, str] = {}
     for cell in cells.values():
         for observation, _ in cell.repeats:
-            # A store below the case's folder makes the tool's own modules look like neighbours.
-            known = json.loads(observation.local_modules).items()
-            found.update({name: digest for name, digest in known if "bisect_torch/" not in name})
+            seen = beside(observation.local_modules)
+            found.update(seen.modules)
+            found.update({name: file.sha256 for name, file in seen.read.items() if file.is_input and file.sha256})
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from bisect_torch.errors import UsageError
-from bisect_torch.model import Observation
+from bisect_torch.model import Beside, Observation, beside
 
 _PART = re.compile(r"[^\W.][\w.-]*")
 _LONGEST_PART = 100
@@ -65,19 +65,32 @@ def kept_code(observations: Iterable[Observation], sources: Mapping[str, str]) -
     name = PurePosixPath(found[0].case_file).name
     files = {_safe(name): _text(digest, sources, name)}
     for each in found:
-        for module, module_digest in _modules(each).items():
-            # A store below the case's folder makes the tool's own modules look like neighbours.
-            if "/bisect_torch/" not in module:
-                files[_safe(module)] = _text(module_digest, sources, module)
+        for module, module_digest in _beside(each).modules.items():
+            files[_safe(module)] = _text(module_digest, sources, module)
     return KeptCode(name, dict(sorted(files.items())), digest)
 
 
-def _modules(observation: Observation) -> dict[str, str]:
+def refuse_inputs(observations: Iterable[Observation]) -> None:
+    """A results file has no data that cells read.
+
+    Raises:
+        UsageError: One of these cells read a file that was there before it.
+    """
+    for each in observations:
+        needed = [name for name, file in _beside(each).read.items() if file.is_input]
+        if needed:
+            more = f" and {len(needed) - 1} more" if needed[1:] else ""
+            raise UsageError(f"it reads {needed[0]}{more} beside its file, and results hold no data files")
+
+
+def _beside(observation: Observation) -> Beside:
     try:
-        found = json.loads(observation.local_modules)
-        return {str(name): str(digest) for name, digest in found.items()}
-    except (ValueError, AttributeError):
-        raise UsageError("the list of the modules that it imported cannot be read") from None
+        readable = isinstance(json.loads(observation.local_modules), dict)
+    except ValueError:
+        readable = False
+    if not readable:
+        raise UsageError("the list of the modules that it imported cannot be read")
+    return beside(observation.local_modules)
 
 
 def _text(digest: str, sources: Mapping[str, str], name: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from bisect_torch.cases.imports import sha256
 from bisect_torch.errors import UsageError
+from bisect_torch.model import FileRead
 from bisect_torch.shipped import shipped
+from bisect_torch.worker.beside import ABSENT, CHANGED, Contents
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Remembered:
         name: As the results call it: a path relative to the folder of that run, or just the file's name.
         sha256: Of its bytes; of a command, of its words.
         modules: Relative path to SHA-256 of the neighbours that it imported.
+        read: Relative path to what it read beside itself. What changed while it ran may be anything now.
         words: The words of the command lines whose runs used it; what stood after ``--`` is :attr:`commands`.
         commands: The words after ``--`` of those lines.
     """
@@ -28,6 +31,7 @@ class Remembered:
     name: str
     sha256: str
     modules: Mapping[str, str]
+    read: Mapping[str, FileRead] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
 
@@ -98,6 +102,13 @@ def _difference(path: Path, remembered: Remembered) -> str:
                 return f"has changed: {module}, which it imports, is gone"
             if sha256(beside) != digest:
                 return f"has changed: {module}, which it imports, is another"
+        contents = Contents()
+        for name, read in remembered.read.items():
+            now = contents.of(str(path.parent / name))
+            if now == ABSENT:
+                return f"has changed: {name}, which it reads, is gone"
+            if read.what != CHANGED and not read.is_as(now):
+                return f"has changed: {name}, which it reads, is another"
     except UsageError as problem:
         return f"cannot be read: {problem.message}"
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from bisect_torch import analysis, cases
 from bisect_torch.analysis.rechecking import is_bad, newest_judged
 from bisect_torch.cases.locating import Located, Remembered, locate
 from bisect_torch.errors import UsageError
-from bisect_torch.model import Build, Environment, Observation, Point
+from bisect_torch.model import Build, Environment, FileRead, Observation, Point, beside
 from bisect_torch.redaction import Private
 from bisect_torch.results import ResultsFile, how_to_make
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
@@ -136,14 +135,16 @@ def _remembered(
         used = [lines[run] for run in dict.fromkeys(each.run_id for each in group) if run in lines]
         words = [private.expand(source[0]), *(word for line, _ in used for word in line)]
         modules: dict[str, str] = {}
+        read: dict[str, FileRead] = {}
         for each in group:
-            # A store below the case's folder makes the tool's own modules look like neighbours.
-            own = {name: sha for name, sha in json.loads(each.local_modules).items() if "/bisect_torch/" not in name}
-            modules.update(own)
+            found_there = beside(each.local_modules)
+            modules.update(found_there.modules)
+            read.update((private.expand(name), file) for name, file in found_there.read.items() if file.is_input)
         found[source] = Remembered(
             name=source[0],
             sha256=group[-1].case_file_hash,
             modules=modules,
+            read=read,
             words=tuple(dict.fromkeys(word for word in words if not word.startswith("-"))),
             commands=tuple(dict.fromkeys(command for _, command in used if command)),
         )

@@ -8,15 +8,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bisect_torch import analysis, cases, environments, results
 from bisect_torch.engine import host
+from bisect_torch.engine.known import Known
 from bisect_torch.engine.plan import CellRun, Place, natural_isolation, time_limit_s, why_not
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.model import (
     Build,
-    BuildKind,
     CaseKind,
     Environment,
     Instance,
@@ -25,11 +24,7 @@ from bisect_torch.model import (
     Observation,
     Outcome,
     Series,
-    Verdict,
 )
-
-_SAYS_NOTHING = frozenset({Verdict.INFRA, Verdict.BROKEN, Verdict.UNINSTALLABLE})
-"""Verdicts that say nothing about the build: a later run tries such a cell again. By then there may be a compiler."""
 
 
 class Ledger:
@@ -56,17 +51,11 @@ class Ledger:
             for planned in request.plan.environments
             if (environment := planned.present or self._described(planned.build, planned.lock_hash, planned.python))
         }
-        self._present = {planned.build.name: planned.present for planned in request.plan.environments}
-        self._whole: dict[str, bool] = {}
-        self._superseded = _superseded(self.file.runs)
-        self._run_places = {str(run["run_id"]): place for place, run in enumerate(self.file.runs)}
-        self._fresh_runs: list[tuple[int, Mapping[str, Any]]] = [
-            (place, run) for place, run in enumerate(self.file.runs) if run.get("fresh")
-        ]
-        self._cut_off = {run["run_id"] for run in self.file.runs if run.get("ended_at") is None}
         self._observations: dict[Place, dict[int, Observation]] = {}
         self._series: dict[tuple[object, ...], tuple[Series, ...]] = {}
         self._runs: dict[tuple[str, str, str, str], CellRun] = {}
+        self._keys: dict[Place, str] = {}
+        self._known = Known(request)
         self._numerics = environments.numerics_digest()
         self._file_names = display_names([item.file.path for item in request.discovered], request.working_directory)
 
@@ -120,7 +109,11 @@ class Ledger:
         return self._file_names[path], run.instance.name, run.device
 
     def key(self, run: CellRun) -> str:
-        """Under which the results of a cell are kept."""
+        """Under which the results of a cell are kept in this run, whatever becomes of the files that it reads."""
+        return self._keys.get(run.place) or self._first_key(run)
+
+    def _first_key(self, run: CellRun) -> str:
+        """Of everything that is known of a cell before it was ever run."""
         device = self._devices[run.device]
         return results.cell_key(
             build=run.build,
@@ -146,36 +139,19 @@ class Ledger:
         """Take over what earlier runs saw of these cells. Nothing when the user wants them run again."""
         kept = []
         for cell in cells:
-            known = [] if self._request.fresh or not self.knows(cell.build) else self.file.lookup(self.key(cell))
-            known = self._since_fresh(cell, known)
-            for observation in known:
-                verdict = analysis.judge(observation).verdict
-                name = self.file.private.redact(cell.build.name)
-                if (observation.run_id, name, cell.instance.case.file.sha256) in self._superseded:
-                    continue
-                if verdict not in _SAYS_NOTHING and not (verdict.bad and self._unproven(cell.build, observation)):
-                    observation = self._remember(cell, observation)
-                    kept.append((cell, observation))
+            self._keys.pop(cell.place, None)
+            if self.knows(cell.build):
+                first = self._first_key(cell)
+                key, known = self._known.of(cell, first)
+                if key != first:
+                    self._keys[cell.place] = key
+                kept += [(cell, self._remember(cell, each)) for each in ([] if self._request.fresh else known)]
         return kept
 
-    def _since_fresh(self, cell: CellRun, known: Sequence[Observation]) -> list[Observation]:
-        """Without what was seen before the last ``--fresh`` after which the cell was seen again.
-
-        Else the repeats that only the old results have would stand beside the new ones.
-        """
-        # A run that is not there yet is this one.
-        places = [self._run_places.get(observation.run_id, len(self._run_places)) for observation in known]
-        name = self.file.private.redact(cell.build.name)
-        case_file = cell.instance.case.file.sha256
-        began = max(
-            (
-                place
-                for place, run in self._fresh_runs
-                if place <= max(places, default=-1) and name in run["builds"] and case_file in run["case_files"]
-            ),
-            default=-1,
-        )
-        return [observation for observation, place in zip(known, places, strict=True) if place >= began]
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """Files that are not what cells that could else be taken over have read beside their case files."""
+        return self._known.edited
 
     def _remember(self, run: CellRun, kept: Observation) -> Observation:
         """Take over an observation as it is kept, under the names of this run: there, they may be redacted."""
@@ -185,18 +161,6 @@ class Ledger:
         self._observations.setdefault(run.place, {})[kept.repeat] = kept
         self._series.clear()
         return kept
-
-    def _unproven(self, build: Build, observation: Observation) -> bool:
-        """Whether the run never came to see that the environment was still whole when it had blamed the build.
-
-        A run sweeps at its end. If it did not come to that, an environment that is as it was made tells the same.
-        """
-        if build.kind is BuildKind.LOCAL or observation.run_id not in self._cut_off:
-            return False
-        if build.name not in self._whole:
-            present = self._present[build.name]
-            self._whole[build.name] = present is not None and environments.whole(present)
-        return not self._whole[build.name]
 
     def first_pass(self, cells: Iterable[CellRun]) -> list[CellRun]:
         """The repeats of these cells that every run begins with and that are not known yet."""
@@ -324,20 +288,6 @@ class Ledger:
             isolation = Isolation.PROCESS if own else Isolation.FORK
             runs.append(dataclasses.replace(run, repeat=wanted.repeat, isolation=isolation))
         return runs
-
-
-def _superseded(runs: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str, str]]:
-    """Run, build and case file whose results a later ``--fresh`` was to replace when it was cut off.
-
-    What goes on from there must not fill in what the user wanted run again.
-    """
-    found = set()
-    for place, run in enumerate(runs):
-        if run.get("fresh") and run.get("ended_at") is None:
-            for earlier in runs[:place]:
-                for build in run["builds"]:
-                    found |= {(earlier["run_id"], build, digest) for digest in run["case_files"]}
-    return frozenset(found)
 
 
 def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:

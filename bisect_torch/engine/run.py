@@ -131,6 +131,9 @@ class Run:
         self._tell.known(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
+        if (edited := self._ledger.edited) and not self._request.fresh:
+            names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
+            self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])

@@ -1,4 +1,7 @@
-"""Whether the files of a case are still what was read before the run: a cell that ran other code says nothing."""
+"""Whether the files of a case are still what was read before the run: a cell that ran other code says nothing.
+
+Data that it reads may change as it runs, by its own doing too: each cell tells what it saw (``known``, the reports).
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 from bisect_torch import cases
 from bisect_torch.analysis.verifying import Answer, Verified, verified
 from bisect_torch.cases import Discovered
-from bisect_torch.cases.kept import KeptCode, kept_code
+from bisect_torch.cases.kept import KeptCode, kept_code, refuse_inputs
 from bisect_torch.cases.locating import Remembered, locate
 from bisect_torch.engine import host
 from bisect_torch.engine.earlier import Conditions, command_lines, conditions_of
@@ -114,6 +114,7 @@ def _claim(
         command = _command(seen, results, manifests)
         if command is not None:
             return dataclasses.replace(claim, command=command, problem=command.problem)
+        refuse_inputs(seen)
         every = [each for each in results.observations() if each.case_file_hash == seen[-1].case_file_hash]
         return dataclasses.replace(claim, code=kept_code([*every, *seen], results.sources))
     except UsageError as problem:

@@ -3,6 +3,7 @@
 Only the standard library is used.
 """
 
+from bisect_torch.model.beside import Beside, FileRead, beside
 from bisect_torch.model.builds import (
     CANDIDATE_SUFFIX,
     TODAY,
@@ -21,6 +22,7 @@ __all__ = [
     "CANDIDATE_SUFFIX",
     "FACT_FIELDS",
     "TODAY",
+    "Beside",
     "Boundary",
     "Build",
     "BuildKind",
@@ -29,6 +31,7 @@ __all__ = [
     "CaseFile",
     "CaseKind",
     "Environment",
+    "FileRead",
     "Instance",
     "Isolation",
     "Judgement",
@@ -42,5 +45,6 @@ __all__ = [
     "TransitionKind",
     "Variant",
     "Verdict",
+    "beside",
     "is_variant_name",
 ]

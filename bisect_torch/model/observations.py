@@ -158,7 +158,7 @@ class Observation:
     stdout_tail: str | None = None
     stderr_tail: str | None = None
     output_bytes: int | None = None
-    local_modules: str = "{}"  # JSON: relative path to SHA-256, as really imported; of a command, files that it names
+    local_modules: str = "{}"  # JSON: relative path to what was imported, read or named there: see model.beside
     protocol: int | None = None
 
     @property

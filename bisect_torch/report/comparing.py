@@ -64,7 +64,8 @@ def _scope(comparison: Comparison) -> Iterator[str]:
             yield f"{older:,} {what} of {name} do not count: of an older case text, key, machine or run"
     if comparison.changed_files:
         files = listed([clean(PurePath(each).name) for each in comparison.changed_files])
-        yield f"the text of {files}, or of what it imports, is not the same in both: what differs may come from that"
+        what = f"the text of {files}, or a file beside it that it imports or reads,"
+        yield f"{what} is not the same in both: what differs may come from that"
 
 
 def _rows(rows: Iterable[Row]) -> str:

@@ -9,6 +9,7 @@ import math
 
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Build, Environment, Point, Series
+from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.decoding import decoding
 from bisect_torch.report.decoding_data import decoding_data
 from bisect_torch.report.dependencies import dependency_drifts
@@ -49,6 +50,10 @@ def as_data(findings: Findings) -> dict[str, object]:
             ``confirmed``), ``same_history`` (rows, the first :data:`MOST_ALIKE` of them) and ``same_history_rows`` (how
             many there are).
         drift: ``what`` (``digest``, ``reference_digest``, ``input_digest``), ``before``, ``after``, ``instances``.
+        unlike_files: Files beside a case file that may not have been the same for all cells of its ``rows``:
+            ``case_file``, ``files``, ``differ`` (their contents did), ``reader`` and ``writer`` (a build that may see
+            what another one has left, or null), ``rows`` (``case_file``, ``instance``, ``device``), ``text`` (all of it
+            as a sentence).
         dependency_drift: What today's dependencies change: ``instances``, ``builds``, ``before`` and ``after``
             (signatures with those of the release's day and with today's), ``change``, ``confirmed``, ``packages`` (what
             differs, in words).
@@ -75,6 +80,18 @@ def as_data(findings: Findings) -> dict[str, object]:
         "drift": [
             {"what": each.what, "before": each.before, "after": each.after, "instances": list(each.instances)}
             for each in drifts(findings)
+        ],
+        "unlike_files": [
+            {
+                "case_file": each.case_file,
+                "files": list(each.files),
+                "differ": each.differ,
+                "reader": each.reader or None,
+                "writer": each.writer or None,
+                "rows": [dict(zip(("case_file", "instance", "device"), row, strict=True)) for row in each.rows],
+                "text": text,
+            }
+            for each, text in zip(findings.unlike_files, unlike_words(findings), strict=True)
         ],
         "dependency_drift": [
             {**dataclasses.asdict(each), "instances": list(each.instances), "builds": list(each.builds)}

@@ -18,6 +18,7 @@ from bisect_torch.report.files import short_names
 
 if TYPE_CHECKING:
     from bisect_torch.analysis.causes import Cause
+    from bisect_torch.report.beside import Unlike
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,13 @@ class Findings:
         explained = seen.with_value("explained_by") if isinstance(seen, Columns) else seen
         models = {(*_row(each), each.build_name): each.explained_by for each in explained if each.explained_by}
         return tuple(causes(self.series, models))
+
+    @cached_property
+    def unlike_files(self) -> Sequence[Unlike]:
+        """Files beside a case file that may not have been the same for all cells of a row."""
+        from bisect_torch.report.beside import unlike_files
+
+        return unlike_files(self)
 
     def only(self, rows: Collection[Series]) -> Findings:
         """The same findings about these series alone."""

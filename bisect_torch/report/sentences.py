@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
 from bisect_torch.model import Series, Transition, TransitionKind, Verdict
+from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
@@ -152,7 +153,7 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
         yield "git bisect", further.bisect
     if package := from_a_dependency(first, findings):
         yield "error comes from", package
-    yield from _differs(before.build, after.build, findings)
+    yield from _differs(group, findings)
     left_out = findings.left_out(before.build, after.build)
     if left_out:
         these = listed(list(left_out), most=4)
@@ -163,10 +164,14 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     yield from isolation(point for each in group for point in (each.before, each.after))
 
 
-def _differs(before: str, after: str, findings: Findings) -> Iterable[tuple[str, str]]:
+def _differs(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[str, str]]:
+    before, after = group[0].before.build, group[0].after.build
     old, new = findings.environments.get(before), findings.environments.get(after)
-    if old is not None and new is not None:
-        words = difference_words(old, new)
+    known = old is not None and new is not None
+    words = difference_words(old, new) if old is not None and new is not None else []
+    files = differing_at([(each.series, before, after) for each in group], findings)
+    words += [f"{clean(file)}, which is read beside the case file" for file in files]
+    if words or known:
         yield "also differ", "; ".join(words) if words else "nothing else: only torch"
 
 

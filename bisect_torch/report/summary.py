@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
+from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
@@ -130,10 +131,12 @@ def _decoding(findings: Findings, width: int) -> Iterable[Line]:
 
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     """What is to be said beside the sentences, a line each: what was ok throughout, what of it checked nothing, what
-    no verdict tells; how builds differ besides torch; drift of bits; what could not be judged; notes of the run."""
+    no verdict tells; how builds differ besides torch; drift of bits; files beside a case file that were not the same;
+    what could not be judged; notes of the run."""
     texts = [*_good(findings, found), *unchecked_words(findings), *remarks(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
+    texts += unlike_words(findings)
     texts += map(str, unjudged(findings))
     return texts + [clean(note) for note in findings.notes]
 

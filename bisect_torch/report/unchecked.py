@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from bisect_torch.analysis.columns import telling
-from bisect_torch.model import Observation, Series, Verdict
+from bisect_torch.model import Observation, Series, Verdict, beside
 from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
@@ -90,7 +90,7 @@ def _is_ok_everywhere(series: Series) -> bool:
 
 def _known_of(observation: Observation, findings: Findings) -> _Known:
     source = findings.sources.get(observation.case_file_hash)
-    if source is None or observation.case_file == COMMANDS or observation.local_modules != "{}":
+    if source is None or observation.case_file == COMMANDS or beside(observation.local_modules).modules:
         return _Known.MAY_CHECK
     run = next((run for run in findings.runs if run.get("run_id") == observation.run_id), {})
     if any(word.partition("=")[0] == "--bad-if-output" for word in words_of(run)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bisect_torch.model import Build, CaseKind, Environment, Instance
 from bisect_torch.results.schema import SAME_FACTS_SINCE
@@ -50,6 +50,7 @@ def cell_key(
         pass_env: Names of the secrets that the cells get: what needs one ends otherwise without. Their values do not
             count, and are written nowhere. As above.
 
+    What a cell reads beside its case file is not known before it has run once: :func:`further_key` adds it afterwards.
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
     decides the class of isolation. The version of the schema of observations counts where an older one says less (see
     :data:`~bisect_torch.results.schema.SAME_FACTS_SINCE`).
@@ -78,6 +79,16 @@ def cell_key(
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def further_key(key: str, files: Mapping[str, str]) -> str:
+    """The key of a cell of which results are known that read other files than lie there now.
+
+    Args:
+        key: Under which those are kept.
+        files: Name of each file that they read, to what it is now.
+    """
+    return hashlib.sha256(json.dumps([key, dict(files)], sort_keys=True).encode()).hexdigest()
 
 
 def _environment(environment: Environment) -> list[str | None]:

@@ -132,7 +132,8 @@ isolation|string||fork (of a worker with torch), process (an interpreter of its 
 worker|string||worker process that ran it
 machine|string||machine class: system, architecture, vector instructions
 started_at|string|ISO 8601|when it started, UTC
-local_modules|string|JSON|object of relative path to SHA-256 of what it imported beside it, or a command's words name
+local_modules|string|JSON|object of relative path to SHA-256 of what it imported or (with the time of its last change) \
+read beside it, or a command's words name
 issue|string||address of the public issue
 protocol|int32||version of the worker's protocol
 key|string|SHA-256|what makes a cell the same cell; with it, a later run finds the observation again

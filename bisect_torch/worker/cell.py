@@ -24,11 +24,15 @@ from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from bisect_torch.worker import guarding, ignored, launch, outcome, preload, recording, system
+from bisect_torch.worker.beside import Openings, openings_of
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
 
 _MOST_WARNINGS = 50
 _LONGEST_WARNING = 500
+
+_own_folder: List[str] = []
+"""The cell's temporary folder, where compilers leave modules too."""
 
 
 class Channel:
@@ -64,9 +68,13 @@ class Channel:
         return True
 
 
-def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes) -> None:
-    """Run a cell in this fork of a worker, and leave the process."""
-    status = _run_guarded(request, Channel(ends.channel, nonce), ends.folder)
+def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes, openings: Optional[Openings]) -> None:
+    """Run a cell in this fork of a worker, and leave the process.
+
+    Args:
+        openings: Watches which files it reads.
+    """
+    status = _run_guarded(request, Channel(ends.channel, nonce), ends.folder, openings)
     if request.get("full_teardown"):
         raise SystemExit(status)
     flush()
@@ -80,7 +88,7 @@ def run_own_process(descriptor: int, lifeline: int, folder: str) -> int:
     if not system.LINUX:
         _watch_lifeline(lifeline)
     nonce, request = _receive(descriptor)
-    return _run_guarded(request, Channel(descriptor, nonce), folder)
+    return _run_guarded(request, Channel(descriptor, nonce), folder, openings_of(request, os.path.dirname(folder)))
 
 
 def _receive(descriptor: int) -> Any:
@@ -104,10 +112,10 @@ def _watch_lifeline(lifeline: int) -> None:
     threading.Thread(target=wait, daemon=True, name="lifeline").start()
 
 
-def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str) -> int:
+def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str, openings: Optional[Openings]) -> int:
     """As :func:`_run`; a fault of ours is reported as such and never as the build's."""
     try:
-        return _run(request, channel, folder)
+        return _run(request, channel, folder, openings)
     except Exception as problem:  # noqa: BLE001 - the worker's outermost edge
         traceback.print_exc()
         reason = "bisect-torch failed in the cell: %s: %s" % (type(problem).__name__, problem)
@@ -117,7 +125,7 @@ def _run_guarded(request: Dict[str, Any], channel: Channel, folder: str) -> int:
         return 0
 
 
-def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
+def _run(request: Dict[str, Any], channel: Channel, folder: str, openings: Optional[Openings]) -> int:
     """Run what was asked for; gives the status with which the process is to leave."""
     stack = os.open(launch.stack_file(folder), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     faulthandler.register(system.STACK_SIGNAL, file=stack, all_threads=True, chain=False)
@@ -125,8 +133,11 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str) -> int:
     recording.set_thorough(bool(request.get("thorough")))
     os.environ.update(launch.cell_variables(folder))
     tempfile.tempdir = None
+    _own_folder[:] = [os.path.realpath(folder)]
     if request["kind"] != "expand":
         guarding.enable()
+    if openings is not None:
+        openings.begin(folder)
     passed_over = ignored.Ignored(functools.partial(channel.send, wait=False))
     if request["kind"] in ("case", "script"):  # pytest has its own eye on these
         passed_over.watch()
@@ -280,6 +291,7 @@ def _newest_modules(known: int) -> List[ModuleType]:
 def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:
     """Relative path to SHA-256 of the modules that were loaded from the case file's folder, itself left out."""
     folder = os.path.dirname(os.path.realpath(file))
+    others = tuple(os.path.join(each, "") for each in (sys.prefix, sys.base_prefix, *_own_folder))
     found: Dict[str, str] = {}
     for module in modules:
         path = getattr(module, "__file__", None)
@@ -287,7 +299,7 @@ def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:
             continue
         real = os.path.realpath(path)
         inside = real.startswith(folder + os.sep) and "site-packages" not in real and real != os.path.realpath(file)
-        if inside and not real.startswith((sys.prefix + os.sep, sys.base_prefix + os.sep)):
+        if inside and not real.startswith(others):
             with contextlib.suppress(OSError), open(real, "rb") as source:
                 found[os.path.relpath(real, folder)] = hashlib.sha256(source.read()).hexdigest()
     return found

@@ -44,6 +44,9 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
         facts["phase"] = facts.get("phase") or ending.phase
     if ending.stdout.matched or ending.stderr.matched:
         facts["mismatch"] = "output matches %s" % request["bad_if_output"]
+    if ending.read:  # of a module that it imported the hash is known without the time
+        beside = {**ending.read, **json.loads(facts.get("local_modules", "{}"))}
+        facts["local_modules"] = json.dumps(beside, sort_keys=True)
     facts.setdefault("elapsed_s", ending.elapsed_s)
     if ending.peak_bytes:
         facts.setdefault("peak_rss_bytes", ending.peak_bytes)

@@ -20,6 +20,7 @@ class Ending:
         kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
         ignored: Exceptions that it has told of as they happened, though Python passes over them.
         peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
+        read: What it read beside its case file: see :func:`bisect_torch.worker.beside.read_files`.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class Ending:
         self.kernel_killed = False
         self.ignored: List[str] = []
         self.peak_bytes = 0
+        self.read: Dict[str, str] = {}
         self.stack = ""
         self.elapsed_s = 0.0
         self.stdout = BoundedOutput()

@@ -35,15 +35,19 @@ class Child:
         stderr: Read end.
         lifeline: Write end; when it is closed, the kernel kills the group.
         folder: The cell's own temporary folder.
+        began_ns: When it was made, in nanoseconds, by the clock that files are dated with.
     """
 
-    def __init__(self, pid: int, channel: socket.socket, stdout: int, stderr: int, lifeline: int, folder: str) -> None:
+    def __init__(
+        self, pid: int, channel: socket.socket, stdout: int, stderr: int, lifeline: int, folder: str, began_ns: int
+    ) -> None:
         self.pid = pid
         self.channel = channel
         self.stdout = stdout
         self.stderr = stderr
         self.lifeline = lifeline
         self.folder = folder
+        self.began_ns = began_ns
 
     @property
     def stack_file(self) -> str:
@@ -91,6 +95,7 @@ def launch(
         OSError: No process, pipe or folder could be made.
     """
     folder = tempfile.mkdtemp(prefix="c", dir=base)
+    began_ns = os.stat(folder).st_mtime_ns
     ours, theirs = socket.socketpair()
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
@@ -129,7 +134,7 @@ def launch(
     theirs.close()
     for descriptor in (out_write, err_write, life_read):
         os.close(descriptor)
-    return Child(pid, ours, out_read, err_read, life_write, folder)
+    return Child(pid, ours, out_read, err_read, life_write, folder, began_ns)
 
 
 def _cut_off(supervisor: int, stdout: int, stderr: int) -> None:

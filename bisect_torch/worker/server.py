@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
 
-from bisect_torch.worker import cell, launch, preload, session, shared_memory, system
+from bisect_torch.worker import beside, cell, launch, preload, session, shared_memory, system
 from bisect_torch.worker.conclude import conclude
 from bisect_torch.worker.ending import Ending
 from bisect_torch.worker.launch import CellEnds
@@ -43,6 +43,7 @@ class Worker:
         self._waiting: List[Tuple[bytes, Dict[str, Any]]] = []
         self._own_processes = 0
         self._forks = 0
+        self._contents = beside.Contents()
         self._first_stage = -1
         self._begin()
 
@@ -147,7 +148,8 @@ class Worker:
             self._forks += 1
             if self._forks == _MANY_FORKS:
                 system.use_huge_pages()
-            body: Callable[[CellEnds], None] = lambda ends: cell.run_forked(request, ends, nonce)  # noqa: E731
+            openings = beside.openings_of(request, self._base)
+            body: Callable[[CellEnds], None] = lambda ends: cell.run_forked(request, ends, nonce, openings)  # noqa: E731
         elif command:
             body = lambda ends: _become_command(request, ends)  # noqa: E731
         else:
@@ -173,7 +175,9 @@ class Worker:
                 pattern=request.get("bad_if_output"),
                 ready=command,
             )
-            return watch.to_the_end()
+            ending = watch.to_the_end()
+            ending.read = beside.read_files(child.folder, request["file"], child.began_ns, self._contents)
+            return ending
         finally:
             child.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import pytest
@@ -192,6 +193,16 @@ def test_a_changed_neighbour_is_said_too_but_not_the_tools_own_modules():
     assert compared([first], [second]).changed_files == ()
     third = observe("ok", local_modules='{"helper.py": "2"}')
     assert compared([first], [third]).changed_files == ("cases.py",)
+
+
+def test_other_data_beside_a_case_file_is_said_too_but_not_what_a_cell_makes_itself():
+    def reads(what):
+        return observe("ok", local_modules=json.dumps({"inputs.pt": what}))
+
+    one, other = "1" * 64, "2" * 64
+    assert compared([reads(f"{one} 2026-11-28T10:00:00Z")], [reads(f"{other} 2026-11-28T11:00:00Z")]).changed_files
+    assert not compared([reads(f"{one} 2026-11-28T10:00:00Z")], [reads(f"{one} 2026-11-28T11:00:00Z")]).changed_files
+    assert not compared([reads(f"{one} own")], [reads(f"{other} own")]).changed_files
 
 
 def test_a_file_of_the_same_bytes_goes_before_one_of_the_same_name():

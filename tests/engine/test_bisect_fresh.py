@@ -16,13 +16,15 @@ from tests.engine.test_scenarios import OK
 from tests.support.tool import Tool
 
 BUILDS = [f"2.{minor}.0" for minor in range(1, 6)]
+BAD_FROM = ".unseen/bad_from.txt"
 ENDS = ["--good", BUILDS[0], "--bad", BUILDS[-1]]
 
 
 def searching(make_tool: MakeTool, *, sleeps: float = 0.0) -> Tool:
-    """A case whose answer stands in a file: ``bad from`` a minor version on."""
+    """A case whose answer stands in a file that the tool does not look at: ``bad from`` a minor version on."""
     tool = make_tool(dict.fromkeys(BUILDS, OK))
-    tool.write("bad_from.txt", "4")
+    (tool.folder / ".unseen").mkdir()
+    tool.write(BAD_FROM, "4")
     tool.write("log.txt", "")
     tool.write(
         "repro.py",
@@ -30,7 +32,7 @@ def searching(make_tool: MakeTool, *, sleeps: float = 0.0) -> Tool:
         f"minor = int(torch.__version__.split('.')[1])\n"
         f"open({str(tool.folder / 'log.txt')!r}, 'a').write(torch.__version__ + ' ')\n"
         f"time.sleep({sleeps})\n"
-        f"assert minor < int(open({str(tool.folder / 'bad_from.txt')!r}).read())\n",
+        f"assert minor < int(open({str(tool.folder / BAD_FROM)!r}).read())\n",
     )
     return tool
 
@@ -51,7 +53,7 @@ def test_everything_is_run_again_and_nothing_is_lost(make_tool: MakeTool, more: 
     named = first.data["search"]["rows"][0]
     assert (pairs(first)[0] if not more else tuple(named["flaky"]["named"].values())[:2]) == ("2.3.0", "2.4.0")
     before, rows = len(ran(tool)), observations(tool.folder)
-    tool.write("bad_from.txt", "3")
+    tool.write(BAD_FROM, "3")
 
     known = bisect(tool, "repro.py", *ENDS, *more, "--json")
     assert len(ran(tool)) == before
@@ -75,7 +77,7 @@ def test_everything_is_run_again_and_nothing_is_lost(make_tool: MakeTool, more: 
 def test_one_that_was_cut_off_goes_on_with_what_it_saw_itself_and_without_the_old(make_tool: MakeTool) -> None:
     tool = searching(make_tool, sleeps=1.0)
     bisect(tool, "repro.py", *ENDS, "--json")
-    tool.write("bad_from.txt", "2")
+    tool.write(BAD_FROM, "2")
     tool.write("log.txt", "")
     words = tool.run_words("repro.py", *ENDS, "--fresh")
     words[words.index("run")] = "bisect"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
+import json
 import re
 from itertools import pairwise
 
@@ -321,6 +322,19 @@ def test_code_that_is_not_there_is_named_by_its_hash_and_neighbours_too() -> Non
     assert "<details><summary><code>shapes.py</code>, which it imports</summary>\n\n```python\nSIDE = 3\n```" in there
     assert "It imports `gone.py`, which is not in the results file (SHA-256 `22`)." in there
     assert "The code is not in the results file: `cases.py`, SHA-256 `00`." in gone
+
+
+def test_data_that_the_code_needs_is_named_and_what_it_makes_itself_is_not() -> None:
+    read = {
+        "in.pt": f"{'1' * 64} 2026-11-28T10:00:00Z",
+        "log": "changed 2026-11-28T10:00:00Z",
+        "own": f"{'2' * 64} own",
+    }
+    facts: dict[str, object] = {"local_modules": json.dumps({**read, "none.json": "absent"})}
+    text = markdown(reported(series("bmm", "ok", "wrong"), sources={"00": "import torch\n"}, facts=facts))
+
+    names = f"`in.pt` (SHA-256 {'1' * 64}) and `log` (changed while it ran)"
+    assert f"It reads {names} beside itself: not in the results file." in text
 
 
 def test_a_direction_mark_in_code_is_an_escape_and_that_is_said() -> None:

@@ -142,7 +142,7 @@ def test_the_data_is_json_without_infinities_and_names_every_cell():
     assert sorted(document) == [
         "builds", "causes", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
         "interrupted", "notes",
-        "predictions", "remarks", "results", "seconds", "series", "unjudged",
+        "predictions", "remarks", "results", "seconds", "series", "unjudged", "unlike_files",
     ]  # fmt: skip
 
 

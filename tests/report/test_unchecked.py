@@ -95,6 +95,8 @@ def test_where_nothing_is_known_it_is_not_said() -> None:
     assert len(unchecked(script("ok"))) == 1
     assert unchecked(script("ok", runs=(run,))) == []
     assert unchecked(script("ok", facts={"local_modules": '{"shapes.py": "11"}'})) == []
+    data = '{"inputs.pt": "%s 2026-11-28T10:00:00Z"}' % ("1" * 64)
+    assert len(unchecked(script("ok", facts={"local_modules": data}))) == 1, "data checks nothing"
     assert unchecked(dataclasses.replace(script("ok"), sources={})) == []
     assert unchecked(found(SCRIPT, series("train", "ok", file="."))) == []  # a command
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance
-from bisect_torch.results import cell_key
+from bisect_torch.results import cell_key, further_key
 
 BUILD = Build(BuildKind.RELEASE, "2.9.1", "2.9.1")
 ENVIRONMENT = Environment(
@@ -127,6 +127,13 @@ def test_a_command_counts_its_working_directory() -> None:
 def test_a_key_of_this_version_is_never_computed_otherwise() -> None:
     """Else every result on every disk would be run again."""
     assert key() == "392782a5e17c9d8d94f7cd71831179a3c4043985140945d1ea93de6b590c1b3d"
+
+
+def test_a_key_goes_on_with_what_the_files_are_that_a_cell_reads() -> None:
+    further = further_key("key", {"a": "1", "b": "2"})
+    assert further == further_key("key", {"b": "2", "a": "1"})
+    others = [further_key("other", {"a": "1", "b": "2"}), further_key("key", {"a": "2", "b": "1"}), "key"]
+    assert further not in others
 
 
 def test_the_torch_code_of_the_tool_counts_for_case_files_only() -> None:

@@ -53,7 +53,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     requests, orchestrator = socket.socketpair()
     ours.setblocking(False)
     pipes = [os.pipe() for _ in range(3)]
-    child = launch.Child(os.getpid(), ours, pipes[0][0], pipes[1][0], pipes[2][1], str(tmp_path))
+    child = launch.Child(os.getpid(), ours, pipes[0][0], pipes[1][0], pipes[2][1], str(tmp_path), 0)
 
     def watched(clock: Clock, limit_s: float) -> Ending:
         wakeup = pipes[2][0]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bisect_torch.analysis import alike
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Verdict
+from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.headline import headline
@@ -67,11 +68,12 @@ def markdown(findings: Findings) -> str:
         return ""
     told = [headline(cause, findings) for cause in found]
     matrix = functools.cache(lambda rows: history(findings, rows))
+    unlike = unlike_words(findings)
     text = ""
     for detail in steps(len(found)):
         cuts = Cuts()
         bug = _findings(told, found, findings, detail, cuts)
-        bug[1:1] = [matrix(detail.rows), *_not_judged(findings), *_beside(findings)]
+        bug[1:1] = [matrix(detail.rows), *_not_judged(findings), *_beside(findings), *map(prose, unlike)]
         versions = _versions(found[: detail.full], findings, detail, cuts)
         text = "\n\n".join([_DESCRIBE, *bug, _FOUND_WITH, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:

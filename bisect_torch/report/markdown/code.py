@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from bisect_torch.analysis.causes import Cause
-from bisect_torch.model import Observation
+from bisect_torch.model import Observation, beside
 from bisect_torch.report.excerpt import excerpt
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.ends import End
@@ -15,7 +15,9 @@ from bisect_torch.report.markdown.reproduce import command_of, file_of, is_comma
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code
 from bisect_torch.report.standalone import Call, standalone
+from bisect_torch.report.text import listed
 
+_MOST_READ = 6
 _CHANGED = " Characters that cannot be seen, colours and spaces at the ends of lines are not shown as they are."
 
 
@@ -51,7 +53,7 @@ def _plain_script(ends: Sequence[End], findings: Findings) -> str | None:
     certain."""
     seen = ends[-1].seen
     source = findings.sources.get(seen.case_file_hash)
-    if source is None or modules_of(seen):
+    if source is None or seen.local_modules != "{}":
         return None
     run = run_of(findings, seen)
     as_it_ran = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest() == seen.case_file_hash
@@ -121,9 +123,12 @@ def _neighbours(seen: Observation, findings: Findings, detail: Detail, cuts: Cut
             if cut:
                 cuts.note(f"the middle of code longer than {detail.code_lines} lines")
             yield details(f"{html_code(path)}, which it imports", fence(text, "python"))
+    read = [(name, file) for name, file in beside(seen.local_modules).read.items() if file.is_input]
+    if read:
+        names = listed([f"{code(name)} ({file.words})" for name, file in read], most=_MOST_READ)
+        yield f"It reads {names} beside itself: not in the results file."
 
 
 def modules_of(seen: Observation) -> dict[str, str]:
     """Relative path to SHA-256 of what it imported beside itself; of a command, of the files that its words name."""
-    found = json.loads(seen.local_modules)
-    return {str(path): str(digest) for path, digest in sorted(found.items())}
+    return dict(beside(seen.local_modules).modules)
