@@ -160,7 +160,7 @@ class Rows(Columns):
         if len(codes.first) == len(codes.of):
             return ()
         numbers = as_array(codes.of)
-        alone = pc.equal(as_array(codes.first).take(numbers), as_array(range(len(numbers))))
+        alone = pc.equal(as_array(codes.first).take(numbers), _counted(len(numbers)))
         shared = numbers.filter(pc.invert(alone)).unique()
         return _numbers_in(pc.indices_nonzero(pc.is_in(numbers, value_set=shared)).cast(pa.int64()))
 
@@ -175,7 +175,7 @@ class Rows(Columns):
         column = {name: place for place, name in enumerate(builds)}
         places = pa.array([column.get(str(self.field(place, "build_name"))) for place in names.first], pa.int64())
         cells = pc.add(pc.multiply(as_array(rows.of), len(builds)), places.take(as_array(names.of)))
-        wanted = as_array(range(len(rows.first) * len(builds)))
+        wanted = _counted(len(rows.first) * len(builds))
         return _numbers_in(pc.fill_null(pc.index_in(wanted, value_set=cells).cast(pa.int64()), -1))
 
     def gathered(self, numbers: Sequence[int], places: Sequence[int]) -> Sequence[int]:
@@ -289,6 +289,11 @@ def _numbers_in(numbers: pa.Array) -> memoryview:
         return memoryview(b"").cast("q")
     start = numbers.offset * 8
     return memoryview(numbers.buffers()[1])[start : start + len(numbers) * 8].cast("q")
+
+
+def _counted(number: int) -> pa.Array:
+    """0, 1, 2, … below a number."""
+    return pc.indices_nonzero(pa.repeat(pa.scalar(True), number)).cast(pa.int64())
 
 
 def as_array(numbers: Sequence[int]) -> pa.Array:
