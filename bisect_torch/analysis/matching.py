@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from bisect_torch.analysis.cells import Cell
+from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.series import Row
 from bisect_torch.model import BuildKind, Observation
 
@@ -18,7 +20,7 @@ Cells = Mapping[Row, Mapping[str, Cell]]
 
 def devices_of(observations: Iterable[Observation]) -> tuple[str, ...]:
     """Names of devices, in the order of their first observation."""
-    return tuple(dict.fromkeys(each.device for each in observations))
+    return tuple(dict.fromkeys(each.device for each in telling(observations, ("device",))))
 
 
 def device_pairs(first: Sequence[str], second: Sequence[str], chosen: Pairs = ()) -> Pairs:
@@ -67,7 +69,8 @@ def matched_builds(ours: Iterable[Observation], theirs: Iterable[Observation]) -
 
 
 def _local_builds(observations: Iterable[Observation]) -> dict[str, tuple[str, str | None]]:
-    local = (each for each in observations if each.build_kind == BuildKind.LOCAL.value)
+    seen = telling(observations, ("build_name", "build_kind", "build", "local_version"))
+    local = (each for each in seen if each.build_kind == BuildKind.LOCAL.value)
     return {each.build_name: (each.build, each.local_version) for each in local}
 
 
@@ -84,9 +87,8 @@ def text_changed(ours: Mapping[str, Cell], theirs: Mapping[str, Cell]) -> bool:
 def _neighbours(cells: Mapping[str, Cell]) -> dict[str, str]:
     """Modules beside the case file that it imported, to the hash of their text."""
     found: dict[str, str] = {}
-    for cell in cells.values():
-        for observation, _ in cell.repeats:
-            # A store below the case's folder makes the tool's own modules look like neighbours.
-            known = json.loads(observation.local_modules).items()
-            found.update({name: digest for name, digest in known if "bisect_torch/" not in name})
+    texts = (each.local_modules for cell in cells.values() for each, _ in cell.repeats)
+    for text, _ in itertools.groupby(texts):  # nearly always one and the same
+        # A store below the case's folder makes the tool's own modules look like neighbours.
+        found.update({name: digest for name, digest in json.loads(text).items() if "bisect_torch/" not in name})
     return found
