@@ -141,7 +141,8 @@ class Columns(Sequence[Observation]):
     def by_row(self) -> RowPlaces:
         """Where the observations of each row stand, in the order in which they were recorded."""
         codes = self.codes(ROW)
-        files, instances, devices = ([str(self.field(place, name)) for place in codes.first] for name in ROW)
+        firsts = self.take(codes.first)
+        files, instances, devices = (map(str, firsts.values(name)) for name in ROW)
         number = {row: place for place, row in enumerate(zip(files, instances, devices, strict=True))}
         ends = [0] * len(number)
         for code, times in Counter(codes.of).items():

@@ -149,7 +149,8 @@ def compare(
         devices: Names in the first and in the second set that are compared; see :func:`device_pairs`.
     """
     ours, theirs = collect(first.observations), collect(second.observations)
-    pairs = device_pairs(devices_of(first.observations), devices_of(second.observations), devices)
+    there_are = devices_of(first.observations), devices_of(second.observations)
+    pairs = device_pairs(*there_are, devices)
     matched = matched_rows(ours, theirs, pairs)
     names = matched_builds(first.observations, second.observations)
     cells: list[Compared] = []
@@ -173,8 +174,8 @@ def compare(
         only_second=_rest(theirs, seen_second, {other for _, other in pairs}, builds),
         devices=pairs,
         aside=(
-            tuple(name for name in devices_of(first.observations) if name not in {one for one, _ in pairs}),
-            tuple(name for name in devices_of(second.observations) if name not in {other for _, other in pairs}),
+            tuple(name for name in there_are[0] if name not in {one for one, _ in pairs}),
+            tuple(name for name in there_are[1] if name not in {other for _, other in pairs}),
         ),
         changed_files=tuple(
             dict.fromkeys(row[0] for row, other in matched.items() if text_changed(ours[row], theirs[other]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from bisect_torch.analysis.cells import Cell
+from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.series import Row
 from bisect_torch.model import BuildKind, Observation, beside
 
@@ -17,7 +19,7 @@ Cells = Mapping[Row, Mapping[str, Cell]]
 
 def devices_of(observations: Iterable[Observation]) -> tuple[str, ...]:
     """Names of devices, in the order of their first observation."""
-    return tuple(dict.fromkeys(each.device for each in observations))
+    return tuple(dict.fromkeys(each.device for each in telling(observations, ("device",))))
 
 
 def device_pairs(first: Sequence[str], second: Sequence[str], chosen: Pairs = ()) -> Pairs:
@@ -66,7 +68,8 @@ def matched_builds(ours: Iterable[Observation], theirs: Iterable[Observation]) -
 
 
 def _local_builds(observations: Iterable[Observation]) -> dict[str, tuple[str, str | None]]:
-    local = (each for each in observations if each.build_kind == BuildKind.LOCAL.value)
+    seen = telling(observations, ("build_name", "build_kind", "build", "local_version"))
+    local = (each for each in seen if each.build_kind == BuildKind.LOCAL.value)
     return {each.build_name: (each.build, each.local_version) for each in local}
 
 
@@ -83,9 +86,9 @@ def text_changed(ours: Mapping[str, Cell], theirs: Mapping[str, Cell]) -> bool:
 def _neighbours(cells: Mapping[str, Cell]) -> dict[str, str]:
     """Files beside the case file that it imported or found there and read, to the hash of their content."""
     found: dict[str, str] = {}
-    for cell in cells.values():
-        for observation, _ in cell.repeats:
-            seen = beside(observation.local_modules)
-            found.update(seen.modules)
-            found.update({name: file.sha256 for name, file in seen.read.items() if file.is_input and file.sha256})
+    texts = (each.local_modules for cell in cells.values() for each, _ in cell.repeats)
+    for text, _ in itertools.groupby(texts):  # nearly always one and the same
+        seen = beside(text)
+        found.update(seen.modules)
+        found.update({name: file.sha256 for name, file in seen.read.items() if file.is_input and file.sha256})
     return found

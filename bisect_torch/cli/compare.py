@@ -99,8 +99,8 @@ def _compared(args: argparse.Namespace, first: ResultsFile, second: ResultsFile)
         sides.append(Side(str(path), tuple(observations), results.runs))
     known = [
         build.name
-        for side in sides
-        for build in recalled_builds(side.observations, recalled_environments(side.runs), side.runs)
+        for file in (first, second)
+        for build in recalled_builds(file.observations(), recalled_environments(file.runs), file.runs)
     ]
     return compare(
         sides[0],

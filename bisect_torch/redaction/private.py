@@ -217,13 +217,14 @@ class Private:
         """
         return self._clean.texts.issuperset(texts) and self._clean_json.texts.issuperset(json_texts)
 
-    def texts(self, name: str, texts: Iterable[str]) -> list[str]:
+    def texts(self, name: str, texts: Sequence[str]) -> Sequence[str]:
         """What stands in a field of many observations, as it may be kept.
 
         Args:
             name: One of :data:`TEXT_FIELDS` and :data:`JSON_FIELDS`.
         """
-        return [self._field(name, text) for text in texts]
+        clean = self._clean_json if name in JSON_FIELDS else self._clean
+        return texts if clean.texts.issuperset(texts) else [self._field(name, text) for text in texts]
 
     def _field(self, name: str, text: str) -> str:
         clean, redact = (self._clean_json, self.json) if name in JSON_FIELDS else (self._clean, self.redact)

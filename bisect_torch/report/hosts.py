@@ -48,7 +48,7 @@ def host_facts(comparison: Comparison) -> list[Fact]:
 def _facts(side: Side) -> dict[str, tuple[str, ...]]:
     found = {"day": _days(side.observations)}
     for name, field in _OF_CELLS.items():
-        found[name] = _distinct(_value(field, getattr(each, field)) for each in side.observations)
+        found[name] = _distinct(_value(field, value) for value in {getattr(each, field) for each in side.observations})
     for name, field in _OF_HOST.items():
         found[name] = _distinct(_value(field, host.get(field)) for host in map(_host, side.runs))
     for name, field in _OF_RUN.items():
@@ -81,8 +81,9 @@ def environment_differences(comparison: Comparison) -> tuple[dict[str, tuple[str
     which an environment is not known."""
     found: dict[str, list[str]] = {}
     unknown = []
+    ours, theirs = _of_builds(comparison.first), _of_builds(comparison.second)
     for one, other in dict.fromkeys(each.builds for each in comparison.cells):
-        first, second = _of_build(comparison.first, one), _of_build(comparison.second, other)
+        first, second = ours.get(one), theirs.get(other)
         if first is None or second is None:
             unknown.append(one)
         elif words := _differing(comparison, first, second):
@@ -90,10 +91,9 @@ def environment_differences(comparison: Comparison) -> tuple[dict[str, tuple[str
     return {words: tuple(builds) for words, builds in found.items()}, tuple(unknown)
 
 
-def _of_build(side: Side, build: str) -> Observation | None:
-    """One observation of a build with an environment, the newest."""
-    known = [each for each in side.observations if each.build_name == build and each.lock_hash is not None]
-    return known[-1] if known else None
+def _of_builds(side: Side) -> dict[str, Observation]:
+    """Build name to one of its observations with an environment, the newest."""
+    return {each.build_name: each for each in side.observations if each.lock_hash is not None}
 
 
 def _differing(comparison: Comparison, first: Observation, second: Observation) -> str:

@@ -71,17 +71,21 @@ def holds(name: str, value: object) -> bool:
     return isinstance(value, kind)
 
 
-def all_hold(name: str, values: Sequence[object]) -> bool:
-    """Whether :func:`holds` every one of these, and an outcome is one of those that there are.
-
-    What Arrow sees itself is left to it: it takes no other value for a text, and no number that is too large.
-
-    Raises:
-        TypeError: One of them is nothing like it.
+def check_all(name: str, values: Sequence[object]) -> None:
     """
-    if _KINDS[name][0] is str:
-        return (name in _OPTIONAL or None not in values) and (name != "outcome" or _OUTCOMES.issuperset(values))
-    return _ALLOWED[name].issuperset(map(type, values))
+    Raises:
+        ValueError: One of these is none that :func:`holds`. What Arrow refuses itself is left to it: anything but text
+            where text should be, a number that is too large. :func:`all_there` sees the rest.
+    """
+    if _KINDS[name][0] is not str and not _ALLOWED[name].issuperset(map(type, values)):
+        raise ValueError(f"{name} holds something else")
+
+
+def all_there(table: pa.Table) -> bool:
+    """Whether nothing is missing that every observation has, and each outcome is one of those that there are."""
+    return not any(table.column(name).null_count for name in REQUIRED) and _OUTCOMES.issuperset(
+        _names(table.column("outcome"))
+    )
 
 
 def _allowed(name: str) -> frozenset[type]:

@@ -246,8 +246,8 @@ def parts(blocks: Iterable[bytes]) -> Iterator[Part]:
 def _part(lines: Iterable[bytes]) -> Part:
     texts, damaged = [], []
     for each in lines:
-        text = each[_DIGITS + 1 :]
-        if each[:_DIGITS] == _digest(text) and each[_DIGITS : _DIGITS + 1] == b" ":
+        digest, _, text = each.partition(b" ")
+        if digest == _digest(text):
             texts.append(text)
         else:
             damaged.append(each)

@@ -262,10 +262,14 @@ def write_whole(path: Path, blocks: Iterable[Rows], metadata: Metadata, tool_ver
             Path(temporary).unlink(missing_ok=True)
 
 
+_IN_NO_ORDER = frozenset({"instance", "parameters", "error_bins", "digest", "reference_digest", "input_digest"})
+"""Columns whose least and largest text tell no reader which rows to leave out, and take long to find."""
+
 ENCODING: Mapping[str, Any] = {
     "compression": "zstd",
     "write_page_checksum": True,
     "use_dictionary": [column.name for column in COLUMNS if column.name not in SELDOM_ALIKE],
+    "write_statistics": [column.name for column in COLUMNS if column.name not in _IN_NO_ORDER],
     "store_schema": False,  # a text is a text for every reader, also where many rows share it
 }
 

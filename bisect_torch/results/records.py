@@ -160,9 +160,10 @@ def _take(
 def _columns(rows: list[Any], strange: list[Mapping[str, object]]) -> pa.Table:
     """Values of one observation after another as columns. Those that hold what they cannot are put beside."""
     try:
-        if all(checks.all_hold(name, rows[place::WIDTH]) for place, name in enumerate(FIELDS)):
-            return columns_of(rows)
-    except (TypeError, pa.ArrowException, OverflowError):
+        table = columns_of(rows, checks.check_all)
+        if checks.all_there(table):
+            return table
+    except (ValueError, TypeError, pa.ArrowException, OverflowError):
         pass  # one of them is none that its column can hold: which one, is found out now
     sound: list[Any] = []
     for start in range(0, len(rows), WIDTH):

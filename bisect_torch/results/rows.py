@@ -19,6 +19,8 @@ _BLOCK = 4096
 _ROWS_IN_A_TABLE = 2**17
 _FEW = 8
 """Rows up to which one value after another is quicker than making a table of them."""
+_TIMES_AS_LONG = 8
+"""How many times as long it takes to make one text of a dictionary by itself as with all the others."""
 _MOST = 2**62
 
 
@@ -100,7 +102,7 @@ class Rows(Columns):
     def only(self, places: Sequence[int], names: Sequence[str]) -> Iterator[Observation]:
         if len(places) <= _FEW:
             return _made(names, {}, (tuple([self.field(place, name) for name in names]) for place in places))
-        chosen = self.take(places)
+        chosen = self.take(array("q", places))  # made into an array once, and not for each field
         return _made(names, {}, zip(*map(chosen.listed, names), strict=True))
 
     def listed(self, name: str) -> list[object]:
@@ -160,7 +162,7 @@ class Rows(Columns):
         if len(codes.first) == len(codes.of):
             return ()
         numbers = as_array(codes.of)
-        alone = pc.equal(as_array(codes.first).take(numbers), as_array(range(len(numbers))))
+        alone = pc.equal(as_array(codes.first).take(numbers), _counted(len(numbers)))
         shared = numbers.filter(pc.invert(alone)).unique()
         return _numbers_in(pc.indices_nonzero(pc.is_in(numbers, value_set=shared)).cast(pa.int64()))
 
@@ -175,7 +177,7 @@ class Rows(Columns):
         column = {name: place for place, name in enumerate(builds)}
         places = pa.array([column.get(str(self.field(place, "build_name"))) for place in names.first], pa.int64())
         cells = pc.add(pc.multiply(as_array(rows.of), len(builds)), places.take(as_array(names.of)))
-        wanted = as_array(range(len(rows.first) * len(builds)))
+        wanted = _counted(len(rows.first) * len(builds))
         return _numbers_in(pc.fill_null(pc.index_in(wanted, value_set=cells).cast(pa.int64()), -1))
 
     def gathered(self, numbers: Sequence[int], places: Sequence[int]) -> Sequence[int]:
@@ -245,8 +247,12 @@ def _listed(column: pa.Array, default: object) -> list[object]:
     if column.null_count == len(column):
         return [default] * len(column)
     if pa.types.is_dictionary(column.type):  # by hand: Arrow's own way needs compute
-        names = [*column.dictionary.to_pylist(), None]
-        values = [names[-1 if place is None else place] for place in column.indices.to_pylist()]
+        places, texts = column.indices.to_pylist(), column.dictionary
+        if len(places) * _TIMES_AS_LONG < len(texts):
+            values = [None if place is None else texts[place].as_py() for place in places]
+        else:
+            names = [*texts.to_pylist(), None]
+            values = [names[-1 if place is None else place] for place in places]
     else:
         values = column.to_pylist()
     if default is not None and column.null_count:
@@ -289,6 +295,11 @@ def _numbers_in(numbers: pa.Array) -> memoryview:
         return memoryview(b"").cast("q")
     start = numbers.offset * 8
     return memoryview(numbers.buffers()[1])[start : start + len(numbers) * 8].cast("q")
+
+
+def _counted(number: int) -> pa.Array:
+    """0, 1, 2, … below a number."""
+    return pc.indices_nonzero(pa.repeat(pa.scalar(True), number)).cast(pa.int64())
 
 
 def as_array(numbers: Sequence[int]) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,8 +49,11 @@ def in_columns(observations: Iterable[Observation]) -> pa.Table:
     return columns_of(list(itertools.chain.from_iterable(map(values_of, observations))))
 
 
-def columns_of(several: list[Any]) -> pa.Table:
+def columns_of(several: list[Any], check: Callable[[str, Sequence[Any]], None] | None = None) -> pa.Table:
     """As :func:`in_columns`, of the values of one observation after another.
+
+    Args:
+        check: Is given each field's name and values first, and raises where it finds what cannot be.
 
     Raises:
         pa.ArrowException, OverflowError: A value is none that its column can hold.
@@ -58,12 +61,19 @@ def columns_of(several: list[Any]) -> pa.Table:
     found = {}
     for place, name in enumerate(FIELDS):
         values = several[place::WIDTH]
-        if not values or values.count(values[0]) < len(values):
-            if values or name in REQUIRED:
-                found[name] = column_of(name, values)
-        elif name in REQUIRED or values[0] != DEFAULTS[name]:
-            found[name] = repeated(name, values[0], len(values))
+        if check is not None:
+            check(name, values)
+        if values and _are_alike(values):
+            if name in REQUIRED or values[0] != DEFAULTS[name]:
+                found[name] = repeated(name, values[0], len(values))
+        elif values or name in REQUIRED:
+            found[name] = column_of(name, values)
     return pa.table(found)
+
+
+def _are_alike(values: Sequence[Any]) -> bool:
+    """Whether all are the same. Of those that are not, first and last mostly differ: the others need not be counted."""
+    return bool(values[0] == values[-1]) and values.count(values[0]) == len(values)
 
 
 def column_of(name: str, values: Sequence[Any]) -> pa.Array:

@@ -71,3 +71,14 @@ def test_what_is_looked_at_once_is_the_same_and_not_kept() -> None:
     assert "key" not in rows.held._columns
     assert rows.listed("key") == [each.key for each in made]
     assert rows.held.once("key") is rows.held.column("key")
+
+
+def test_of_many_texts_few_are_found_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [observation(number, message=f"m{number}" if number % 3 else None) for number in range(200)]
+    rows = Recorded(in_columns(made)).rows()
+    places = [199, 3, 0, 100, 7, 199, 5, 8, 10, 11]
+    expected = ["m199", None, None, "m100", "m7", "m199", "m5", "m8", "m10", "m11"]
+    assert rows.take(places).listed("message") == expected
+    assert list(rows.take(places)) == [made[place] for place in places]
+    monkeypatch.setattr("bisect_torch.results.rows._TIMES_AS_LONG", 10**9)
+    assert rows.take(places).listed("message") == expected
