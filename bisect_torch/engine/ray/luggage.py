@@ -24,12 +24,14 @@ class Luggage:
 
     Args:
         content: Path below the folder in which it is unpacked, to bytes.
+        written_ns: The same to when the user's file was written, in nanoseconds: what a cell reads is told with it.
         folders: Name of a folder there to the user's folder that it stands for.
         files: The user's path of a case file to its path there; of a command, those of the working directory.
         programs: Which of the files can be started.
     """
 
     content: Mapping[str, bytes]
+    written_ns: Mapping[str, int]
     folders: Mapping[str, Path]
     files: Mapping[Path, str]
     programs: frozenset[str] = frozenset()
@@ -42,6 +44,7 @@ class Luggage:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+            os.utime(path, ns=(self.written_ns[name],) * 2)
             if name in self.programs:
                 path.chmod(0o755)
         return Unpacked(
@@ -79,24 +82,27 @@ def packed(discovered: Sequence[Discovered], working_directory: Path) -> Luggage
         UsageError: A file has changed since it was read, or cannot travel.
     """
     folders = {_WORKING_DIRECTORY: working_directory}
-    content: dict[str, bytes] = {}
+    from_where: dict[str, tuple[Path, str | None]] = {}
     files: dict[Path, str] = {}
     programs = set()
     for item in discovered:
         file = item.file
         if file.kind is CaseKind.COMMAND:
             files[file.path] = _WORKING_DIRECTORY
-            for path, name, bytes_there in _of_command(file, item.cases[0].argv, working_directory):
-                content[name] = bytes_there
+            for path, name, digest in _of_command(file, item.cases[0].argv, working_directory):
+                from_where[name] = path, digest
                 if os.access(path, os.X_OK):
                     programs.add(name)
             continue
         name = _name_of(file.path.parent, folders, working_directory)
         files[file.path] = f"{name}/{file.path.name}"
-        content[files[file.path]] = _read(file.path, file.sha256)
+        from_where[files[file.path]] = file.path, file.sha256
         for module, digest in file.local_modules.items():
-            content[f"{name}/{module}"] = _read(file.path.parent / module, digest)
-    return Luggage(content, folders, files, frozenset(programs))
+            from_where[f"{name}/{module}"] = file.path.parent / module, digest
+    read = {name: _read(*where) for name, where in from_where.items()}
+    content = {name: content for name, (content, _) in read.items()}
+    written_ns = {name: at for name, (_, at) in read.items()}
+    return Luggage(content, written_ns, folders, files, frozenset(programs))
 
 
 def _name_of(folder: Path, folders: dict[str, Path], working_directory: Path) -> str:
@@ -110,8 +116,8 @@ def _name_of(folder: Path, folders: dict[str, Path], working_directory: Path) ->
     return name
 
 
-def _of_command(file: CaseFile, words: Sequence[str], folder: Path) -> Iterator[tuple[Path, str, bytes]]:
-    """The files among the words, and the program itself where it is one of the user's."""
+def _of_command(file: CaseFile, words: Sequence[str], folder: Path) -> Iterator[tuple[Path, str, str | None]]:
+    """The files among the words, and the program itself where it is one of the user's; with their SHA-256, if known."""
     named: dict[str, str | None] = dict(file.local_modules)
     if os.sep in words[0] and not Path(words[0]).is_absolute():
         named[words[0]] = None
@@ -122,11 +128,13 @@ def _of_command(file: CaseFile, words: Sequence[str], folder: Path) -> Iterator[
                 f"{word}: it is not below the working directory, and does not travel to the nodes of a cluster",
                 hint="run from a folder that has all files that the command names",
             )
-        yield path, f"{_WORKING_DIRECTORY}/{os.path.normpath(word)}", _read(path, digest)
+        yield path, f"{_WORKING_DIRECTORY}/{os.path.normpath(word)}", digest
 
 
-def _read(path: Path, digest: str | None) -> bytes:
+def _read(path: Path, digest: str | None) -> tuple[bytes, int]:
+    """What a file holds, and when it was written."""
     try:
+        written_ns = path.stat().st_mtime_ns
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(
@@ -134,4 +142,4 @@ def _read(path: Path, digest: str | None) -> bytes:
         ) from None
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise UsageError(f"{path}: it has changed since this run began", hint="run again")
-    return content
+    return content, written_ns
