@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
-from bisect_torch.cases.no_code import refuse_other
+from bisect_torch.cases.no_code import refuse_in_vain, refuse_other
 from bisect_torch.cases.reading import Reading, parse, read_cases
 from bisect_torch.cases.requirements import unusable
 from bisect_torch.cases.selecting import named_instances, no_such_case
@@ -25,13 +25,6 @@ from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
 from bisect_torch.worker.declaration import expand
 
 _HASHED_ARGUMENT_BYTES = 64 << 20
-
-_OTHER_FILES = {
-    ".ipynb": ("a notebook", "`jupyter nbconvert --to script {0}` makes a script of it, for `bisect-torch run {1}.py`"),
-    ".md": ("a text", "`bisect-torch new {0} -o {1}.py` takes the script out of a bug report"),
-    ".sh": ("a shell script", "as a command: bisect-torch run -- sh {0}"),
-}
-"""What has been named in place of a script, and what to do with it."""
 
 
 @dataclass(frozen=True)
@@ -191,9 +184,6 @@ def _runnable(files: Iterable[Path]) -> list[Discovered]:
 
 
 def _read_file(path: Path) -> Discovered:
-    other = _OTHER_FILES.get(path.suffix)
-    if other is not None:
-        raise UsageError(f"{path}: {other[0]}, and no Python file", hint=other[1].format(path.name, path.stem))
     source = read_bytes(path)
     try:
         return _read_source(path, source)
@@ -263,6 +253,7 @@ def _check_needs(case: Case) -> None:
 
 def _read_command(command: Sequence[str]) -> Discovered:
     words = [str(word) for word in command]
+    refuse_in_vain(words)
     files = {word: Path(word) for word in words[1:] if Path(word).is_file()}
     small = {word: path for word, path in files.items() if path.stat().st_size <= _HASHED_ARGUMENT_BYTES}
     file = CaseFile(

@@ -1,9 +1,12 @@
-"""Files that are named as a script and are none: what they are, and what to type in their place."""
+"""What is named to be run and cannot be: files that are no Python, commands without their script."""
 
 from __future__ import annotations
 
 import ast
+import difflib
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from bisect_torch.errors import UsageError
@@ -36,6 +39,41 @@ def refuse_other(path: Path) -> None:
     else:
         return
     raise UsageError(f"{path}: that is {what}, not Python", hint=hint)
+
+
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python's that are followed by a value."""
+
+
+def refuse_in_vain(words: Sequence[str]) -> None:
+    """
+    Args:
+        words: Of a command.
+
+    Raises:
+        UsageError: It starts Python with a script that does not exist, or with nothing to run: an end with 2 on every
+            build, or with 0.
+    """
+    if not _PYTHON.fullmatch(Path(words[0]).name):
+        return
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option == "-" or option in ("-V", "--version", "-h", "--help") or re.fullmatch(r"-[a-zA-Z]*[cm].*", option):
+            return
+        if option in _WITH_VALUE:
+            rest = rest[1:]
+    if not rest:
+        line = f"{shlex.join(words)} FILE"
+        raise UsageError(f"{shlex.join(words)}: nothing stands there to run", hint=f"a script stands behind it: {line}")
+    if not Path(rest[0]).exists():
+        there = sorted(each.name for each in Path(rest[0]).parent.glob("*.py"))
+        near = difflib.get_close_matches(Path(rest[0]).name, there, n=1)
+        hint = (
+            f"did you mean {Path(rest[0]).with_name(near[0])}?" if near else "paths are seen from the working directory"
+        )
+        raise UsageError(f"{rest[0]}: no such file", hint=hint)
 
 
 def _is_code(path: Path) -> bool:

@@ -30,7 +30,8 @@ def positive(kind: Callable[[str], Number]) -> Callable[[str], Number]:
         except ValueError:
             value = kind("0")
         if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+            unit = " (seconds are plain: 300, not 5m)" if re.fullmatch(r"[\d.]+ ?(?:s|m|h|min|sec)", text) else ""
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero{unit}")
         return value
 
     return convert

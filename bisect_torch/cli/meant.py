@@ -94,15 +94,23 @@ def unknown_words(
     others = [other for other in known if other != name]
     likely = nearest(name, others, _LIKELY)
     near = nearest(name, others)
+    owned_by = owners(name)
     if program is not None:
         hint = f"to run a command: {PROGRAM} {command} -- {program}"
+    elif name == "--version" and "--versions" not in known:
+        hint = f"{PROGRAM} --version"
+    elif owned_by and name != "--version":
+        hints = [f"it belongs to {PROGRAM} {', '.join(owned_by[:3])}{', …' if len(owned_by) > 3 else ''}"]
+        if command == "bisect" and name == "--versions":
+            hints.append("the builds of a search are named by its ends, --good and --bad")
+        if for_script:
+            hints.append(f"or, for the script itself: {for_script}")
+        hint = "; ".join(hints)
     elif likely is not None or (near is not None and for_script is None):
         other = f" Or, for the script itself: {for_script}" if for_script else ""
         hint = f"did you mean {likely or near}?{other}"
     elif for_script is not None:
         hint = f"what is for the script itself: {for_script}"
-    elif owned_by := owners(name):
-        hint = f"it belongs to {PROGRAM} {', '.join(owned_by[:3])}{', …' if len(owned_by) > 3 else ''}"
     else:
         hint = f"`{_help(command)}` lists them"
     return UsageError(f"unknown option {name!r}", hint=hint)
@@ -187,7 +195,10 @@ def _for_script(command: str | None, own: Sequence[str], unknown: Sequence[str])
     script = next((word for word in own if word.endswith(".py") and os.path.isfile(word)), None)
     if script is None or command is None:
         return None
-    return shlex.join([PROGRAM, command, *_without(own, [script, *unknown]), "--", "python", script, *unknown])
+    before = own[: own.index(script)][-1:]
+    python = before[0] if before and before[0] in ("python", "python3") else "python"
+    left = _without(own, [script, *unknown, *(before if before == [python] else ())])
+    return shlex.join([PROGRAM, command, *left, "--", python, script, *unknown])
 
 
 def _without(words: Sequence[str], left_out: Sequence[str]) -> list[str]:

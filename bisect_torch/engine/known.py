@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from bisect_torch import analysis, environments, results
+from bisect_torch.analysis.columns import telling
 from bisect_torch.engine.beside import FilesBeside
-from bisect_torch.engine.plan import CellRun
+from bisect_torch.engine.plan import CellRun, Place
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.model import Build, BuildKind, Observation, Verdict
 
@@ -34,6 +36,8 @@ class Known:
         ]
         self._cut_off = {run["run_id"] for run in runs if run.get("ended_at") is None}
         self._beside = FilesBeside(self._file.private)
+        self.outlived: set[Place] = set()
+        """Cells of which there are results, and newer ones of another text, other data or another machine."""
 
     @property
     def edited(self) -> tuple[str, ...]:
@@ -46,6 +50,9 @@ class Known:
         A cell is known by the files that it reads, too, and which these are only its observations tell. Where one was
         edited, its key goes on with what the files are now.
 
+        What does not stand in a series any more is not given: after an edit that was taken back the cell runs again.
+        Else this run would show what it was before the edit, and whoever reads the file what it was last.
+
         Args:
             key: Of everything that is known of the cell before it was ever run.
         """
@@ -53,8 +60,18 @@ class Known:
             known = [each for each in self._since_fresh(cell, self._file.lookup(key)) if self._counts(cell, each)]
             edited = self._beside.now(cell.instance.case.file, known)
             if edited is None:
+                if known and self._in_series is not None and key not in self._in_series:
+                    self.outlived.add(cell.place)
+                    known = []
                 return key, known
             key = results.further_key(key, edited)
+
+    @cached_property
+    def _in_series(self) -> frozenset[str] | None:
+        """Keys of what stands in a series when this run begins; None where that is all there is, as after one run."""
+        if len(self._file.runs) < 2:
+            return None
+        return frozenset(each.key for each in telling(analysis.counted(self._file.observations()), ("key",)))
 
     def _counts(self, cell: CellRun, observation: Observation) -> bool:
         """Whether what an earlier run saw of a cell still says something about the build."""

@@ -149,6 +149,11 @@ class Ledger:
         return kept
 
     @property
+    def outlived(self) -> int:
+        """How many cells run again because the file has newer results of them, of something else than this run's."""
+        return len(self._known.outlived)
+
+    @property
     def edited(self) -> tuple[str, ...]:
         """Files that are not what cells that could else be taken over have read beside their case files."""
         return self._known.edited

@@ -134,6 +134,11 @@ class Run:
         if (edited := self._ledger.edited) and not self._request.fresh:
             names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
             self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
+        if (outlived := self._ledger.outlived) and not self._request.fresh:
+            these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
+            self._tell(
+                events.Note(f"{these} again: what was seen since then, of another text, data or machine, is newer")
+            )
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])

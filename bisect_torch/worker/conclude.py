@@ -22,6 +22,10 @@ _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 _MAY_FOLLOW_A_KILL = ("raised", "exited", "signalled", "timed_out")
 """How a cell may end when the kernel has killed a process on which it waits: a worker of a data loader, a compiler."""
 
+_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|\S*python[\d.]*): No module named '?([\w.]+)'?")
+_NO_SCRIPT = re.compile(r"\S*python[\d.]*: can't open file ")
+"""What Python itself says where it has nothing to start."""
+
 _CRASH_FRAME = re.compile(r'most recent call first\):\s+File "([^"]+)", line \d+ in (\S+)')
 
 
@@ -119,9 +123,11 @@ def _command(status: int, ending: Ending) -> Dict[str, Any]:
     if last:
         facts["message"] = last[0][:500]
         # What Python prints when an import fails: the environment lacks something, as for a script.
-        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last[0])
+        missing = _NO_MODULE.match(last[0])
         if missing:
             facts["missing_module"] = missing.group(1)
+        elif status == 2 and _NO_SCRIPT.match(last[0]):
+            facts.update(outcome="environment_broken", reason=last[0][:500], phase="load")
     return facts
 
 

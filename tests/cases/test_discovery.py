@@ -40,16 +40,50 @@ def test_what_does_not_exist_is_named_with_what_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what", "hint"),
     [
-        ("a.ipynb", "a notebook", "`jupyter nbconvert --to script a.ipynb` makes a script of it"),
-        ("a.md", "a text", "`bisect-torch new a.md -o a.py` takes the script out"),
-        ("a.sh", "a shell script", "as a command: bisect-torch run -- sh a.sh"),
+        ("a.ipynb", "a notebook", "`jupyter nbconvert --to script {}` makes a script of it"),
+        ("a.md", "a text", "`bisect-torch new {}` takes the code out"),
+        ("a.sh", "a shell script", "a command stands after --: -- sh {}"),
     ],
 )
 def test_what_is_no_python_file_is_refused_with_what_to_do(tmp_path: Path, name: str, what: str, hint: str) -> None:
     (tmp_path / name).write_text('{"cells": [], "x": null}')
-    with pytest.raises(UsageError, match=f"{what}, and no Python file") as raised:
+    with pytest.raises(UsageError, match=f"that is {what}, not Python") as raised:
         cases.discover([tmp_path / name])
+    assert str(raised.value.hint).startswith(hint.format(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("python trian.py --n 3", "trian.py: no such file", "did you mean train.py?"),
+        ("python3.11 -u -W error trian.py", "trian.py: no such file", "did you mean train.py?"),
+        ("/usr/bin/python3 sub/x.py", "sub/x.py: no such file", "paths are seen from the working directory"),
+        ("python", "python: nothing stands there to run", "a script stands behind it: python FILE"),
+        (
+            "python -u -X dev",
+            "python -u -X dev: nothing stands there to run",
+            "a script stands behind it: python -u -X",
+        ),
+    ],
+)
+def test_a_command_that_can_only_fail_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, message: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    with pytest.raises(UsageError) as raised:
+        cases.discover([], command=words.split())
+    assert raised.value.message == message
     assert str(raised.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "words", ["python train.py", "python -c pass", "python -m train", "python -um x", "pythonic x.py", "sh x"]
+)
+def test_a_command_that_may_be_started_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    assert cases.discover([], command=words.split())[0].cases[0].argv == tuple(words.split())
 
 
 def test_a_folder_stands_for_its_files_but_not_for_their_helpers(tmp_path: Path) -> None:
@@ -123,7 +157,13 @@ def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Pat
         ("tool -- x.py", "tool"),
     ],
 )
-def test_a_command_is_named_by_what_tells_it_from_others(words: str, name: str) -> None:
+def test_a_command_is_named_by_what_tells_it_from_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scripts").mkdir()
+    for script in ("train.py", "scripts/train.py"):
+        (tmp_path / script).touch()
     (found,) = cases.discover([], command=words.split())
     assert [case.name for case in found.cases] == [name]
 

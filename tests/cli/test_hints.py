@@ -101,6 +101,20 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["run", "other.py"],
         "paths are seen from the working directory, which holds rms.py",
     ),
+    "an option of a search": (
+        ["run", "rms.py", "--good", "2.6.0"],
+        "it belongs to bisect-torch bisect; or, for the script itself: bisect-torch run -- python rms.py --good 2.6.0",
+    ),
+    "versions of a search": (
+        ["bisect", "rms.py", "--versions", "2.6.0"],
+        "it belongs to bisect-torch run, recheck, watch, …; the builds of a search are named by its ends, --good and "
+        "--bad; or, for the script itself: bisect-torch bisect -- python rms.py --versions 2.6.0",
+    ),
+    "the version": (["bisect", "--version"], "bisect-torch --version"),
+    "a command without its dashes": (
+        ["run", "--versions", "2.6.0", "python", "rms.py", "--steps", "3"],
+        "what is for the script itself: bisect-torch run --versions 2.6.0 -- python rms.py --steps 3",
+    ),
     "an option mistyped": (["run", "--version"], "did you mean --versions?"),
     "an option of another command": (["report", "x.parquet", "--rtol", "1"], "it belongs to bisect-torch judge"),
 }

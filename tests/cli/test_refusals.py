@@ -320,7 +320,7 @@ def test_a_dry_run_ends_as_the_run_would_where_a_package_does_not_exist(
 def test_an_option_behind_the_dashes_is_said_in_one_line(
     command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command, "--python", PYTHON, "--dry-run", "--", "python", "x.py", "--from", "2.5.0"]) == 0
+    assert main([*command, "--python", PYTHON, "--dry-run", "--", "python", "-m", "x", "--from", "2.5.0"]) == 0
     said = capsys.readouterr().err
     assert said == "note: --from after -- goes to the command; options of bisect-torch stand before --\n"
 

@@ -69,8 +69,22 @@ def test_what_read_an_edited_file_runs_again_and_nothing_else(tool: Tool, name: 
     assert judged.verdicts(row) == ["wrong", "ok"], "no repeat with the old data stands beside those with the new"
 
     tool.write("expected.json", "41")
+    back = run(tool, name)
+    assert back.verdicts(row) == ["ok", "wrong"]
+    assert "2 cells run again: what was seen since then, of another text, data or machine, is newer" in back.stderr
+    judged = tool.call(tool.words("judge", "results.parquet", "--json"))
+    assert judged.verdicts(row) == ["ok", "wrong"], "whoever reads the file sees what the last run has shown"
+    third = ran(tool)
     assert run(tool, name).verdicts(row) == ["ok", "wrong"]
-    assert ran(tool) == second, "as it was at first"
+    assert ran(tool) == third
+
+
+def test_a_case_file_that_was_edited_and_put_back_is_what_it_was_also_for_who_reads_the_results(tool: Tool) -> None:
+    for answer, expected in ((41, ["ok", "wrong"]), (42, ["wrong", "ok"]), (41, ["ok", "wrong"])):
+        tool.write("repro.py", f"import torch\nassert torch.answer() == {answer}\n")
+        assert run(tool, "repro.py").verdicts("repro") == expected
+        judged = tool.call(tool.words("judge", "results.parquet", "--json"))
+        assert judged.verdicts("repro") == expected
 
 
 def test_a_helper_that_only_running_the_case_shows_is_looked_at_too(tool: Tool) -> None:
