@@ -2,6 +2,7 @@
 
 from bisect_torch.cases.discovery import Discovered, called, discover, from_expansion, together
 from bisect_torch.cases.imports import hidden_neighbours
+from bisect_torch.cases.no_code import refuse_idle_command
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
 from bisect_torch.cases.selecting import chooser, fitting, matching, none_fits
@@ -23,6 +24,7 @@ __all__ = [
     "matching",
     "none_fits",
     "read_suite",
+    "refuse_idle_command",
     "sources",
     "together",
     "unmet",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
-from bisect_torch.cases.no_code import refuse_in_vain, refuse_other
+from bisect_torch.cases.no_code import refuse_other
 from bisect_torch.cases.reading import Reading, parse, read_cases
 from bisect_torch.cases.requirements import unusable
 from bisect_torch.cases.selecting import named_instances, no_such_case
@@ -253,7 +253,6 @@ def _check_needs(case: Case) -> None:
 
 def _read_command(command: Sequence[str]) -> Discovered:
     words = [str(word) for word in command]
-    refuse_in_vain(words)
     files = {word: Path(word) for word in words[1:] if Path(word).is_file()}
     small = {word: path for word, path in files.items() if path.stat().st_size <= _HASHED_ARGUMENT_BYTES}
     file = CaseFile(

@@ -46,7 +46,7 @@ _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python's that are followed by a value."""
 
 
-def refuse_in_vain(words: Sequence[str]) -> None:
+def refuse_idle_command(words: Sequence[str]) -> None:
     """
     Args:
         words: Of a command.

@@ -156,6 +156,8 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
 
     words = tuple(args.command_words or ())
     _refuse_missing_program(words)
+    if words:
+        cases.refuse_idle_command(words)
     _refuse_missing_file(args)
     return cases.discover(
         args.files,

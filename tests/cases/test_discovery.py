@@ -72,7 +72,7 @@ def test_a_command_that_can_only_fail_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     with pytest.raises(UsageError) as raised:
-        cases.discover([], command=words.split())
+        cases.refuse_idle_command(words.split())
     assert raised.value.message == message
     assert str(raised.value.hint).startswith(hint)
 
@@ -83,6 +83,7 @@ def test_a_command_that_can_only_fail_is_refused(
 def test_a_command_that_may_be_started_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
+    cases.refuse_idle_command(words.split())
     assert cases.discover([], command=words.split())[0].cases[0].argv == tuple(words.split())
 
 
@@ -157,13 +158,7 @@ def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Pat
         ("tool -- x.py", "tool"),
     ],
 )
-def test_a_command_is_named_by_what_tells_it_from_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "scripts").mkdir()
-    for script in ("train.py", "scripts/train.py"):
-        (tmp_path / script).touch()
+def test_a_command_is_named_by_what_tells_it_from_others(words: str, name: str) -> None:
     (found,) = cases.discover([], command=words.split())
     assert [case.name for case in found.cases] == [name]
 
