@@ -14,7 +14,7 @@ from bisect_torch.report.text import clean
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>~&])")
 _AT_START = re.compile(r"^(\s*)([+\-=]|\d+[.)](?=\s|$))")
-_LINKED = re.compile(r"@|#|://|(?i:www(?=\.))|(?i:\bgh(?=-\d))|:(?=[\w+-]+:)")
+_LINKED = re.compile(r"@|#|://|(?i:www(?=\.))|(?i:\bgh(?=-\d))|:(?=[\w+\-\\]+:)")
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _TICKS = re.compile(r"`+")
 _LONGEST_LINE = 2000
