@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from bisect_torch import cases, environments, temporary
-from bisect_torch.engine import events, plan, record
+from bisect_torch import cases, environments, own_files, temporary
+from bisect_torch.engine import events, other_state, plan, record
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
@@ -134,6 +134,10 @@ class Run:
         if (edited := self._ledger.edited) and not self._request.fresh:
             names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
             self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
+        if not kept and not self._request.fresh and (why := other_state.why_again(self._request)):
+            self._tell(events.Note(why))
+        other_state.keep_files(self._request)
+        own_files.remember(self._request.own, self._request.environment_options.store.own_files)
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
