@@ -23,9 +23,10 @@ _MARKS = {
     ".png": b"tEXtSoftware\0bisect-torch",
     ".xml": b'<testsuites name="bisect-torch"',
     ".csv": b"case_file,case,instance,device,build,verdict,signature,detail,api_absent,",
+    ".json": b'"name":"process_name","pid":1,"tid":0,"args":{"name":"bisect-torch"}',  # a profile
     ".md": b"*Found with `bisect-torch`, which runs the same code in an isolated, locked environment",
 }
-"""What stands in the first bytes of each kind of report; in Markdown, anywhere. That in JSON has no mark: it counts."""
+"""What stands in the first bytes of each kind of report; in Markdown, anywhere. Reports in JSON have none: they count."""
 
 _Place = tuple[int, int]
 

@@ -13,6 +13,8 @@ from bisect_torch.cases import read_suite
 from bisect_torch.engine.other_state import describe_suite, what_differs
 from bisect_torch.environments import project_at
 from bisect_torch.own_files import OwnFiles, own_files, remember, untracked_reports
+from bisect_torch.report.profile.spans import Profile
+from bisect_torch.report.profile.trace import trace_text
 from tests.support.project import commit_all, editable_project
 
 REPORTS = Path(__file__).parent / "data" / "reports"
@@ -45,6 +47,12 @@ def test_a_report_is_no_part_of_a_project_unless_git_tracks_it_or_it_lies_deeper
     assert read_suite([], folder).file.sha256 != clean[1]
     commit_all(folder)
     assert untracked_reports(folder) == set()
+
+
+def test_a_profile_is_no_part_of_a_project(folder: Path) -> None:
+    commit_all(folder)
+    (folder / "trace.json").write_text(trace_text(Profile(0, 1, 1, ())))
+    assert untracked_reports(folder) == {folder / "trace.json"}
 
 
 def test_other_files_with_the_ending_of_a_report_count(folder: Path) -> None:
@@ -97,8 +105,10 @@ def test_a_changed_helper_of_a_suite_is_named(folder: Path, tmp_path: Path) -> N
     (folder / "helper.py").write_text("one = 1\n")
     before = read_suite([], folder)
     own_digest.write_kept(tmp_path / f"files-{before.file.sha256}.json", {"files": before.covered})
-    run = {"projects": [], "suite": describe_suite([before])}
+    run: dict[str, object] = {"projects": [], "suite": describe_suite([before])}
     assert what_differs(run, [before], [], tmp_path) is None
+    of_older_version: dict[str, object] = {"projects": [], "case_files": [before.file.sha256]}
+    assert what_differs(of_older_version, [before], [], tmp_path) is None
     (folder / "helper.py").write_text("one = 2\n")
     after = read_suite([], folder)
     assert what_differs(run, [after], [], tmp_path) == (
