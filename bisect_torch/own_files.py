@@ -26,7 +26,7 @@ _MARKS = {
     ".json": b'"name":"process_name","pid":1,"tid":0,"args":{"name":"bisect-torch"}',  # a profile
     ".md": b"*Found with `bisect-torch`, which runs the same code in an isolated, locked environment",
 }
-"""What stands in the first bytes of each kind of report; in Markdown, anywhere. A report in JSON has none: it counts."""
+"""What stands in the first bytes of each kind of report; in Markdown, anywhere. Other JSON counts."""
 
 _Place = tuple[int, int]
 
