@@ -10,10 +10,11 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bisect_torch import own_files
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
 from bisect_torch.cases.no_code import refuse_other
 from bisect_torch.cases.reading import Reading, parse, read_cases
@@ -22,6 +23,7 @@ from bisect_torch.cases.selecting import named_instances, no_such_case
 from bisect_torch.cases.suites import DEFAULT_SUITE, suite_files
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
+from bisect_torch.own_files import OwnFiles
 from bisect_torch.worker.declaration import expand
 
 _HASHED_ARGUMENT_BYTES = 64 << 20
@@ -37,6 +39,7 @@ class Discovered:
         bad_if_output: The run's, for cases that are known only later.
         timeout_s: The run's, for the same.
         only: Names of cases or instances that were named after ``::``; all when empty.
+        covered: Of a suite: path from the working directory to the hash of every file that its own hash covers.
     """
 
     file: CaseFile
@@ -45,6 +48,7 @@ class Discovered:
     bad_if_output: str | None = None
     timeout_s: float | None = None
     only: frozenset[str] = frozenset()
+    covered: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def discover(
@@ -55,6 +59,7 @@ def discover(
     pytest_words: Sequence[str] | None = None,
     bad_if_output: str | None = None,
     timeout_s: float | None = None,
+    own: OwnFiles = own_files.NONE,
 ) -> tuple[Discovered, ...]:
     """Read the files, folders, suites and the command that the user named; the default suite where nothing was named.
 
@@ -66,6 +71,7 @@ def discover(
         pytest_words: Words after ``--pytest``; None without it. Seen from the working directory.
         bad_if_output: A regular expression; a match in the output of a cell means ``wrong``.
         timeout_s: Seconds for the cells of cases that declare none.
+        own: Files that are the tool's own, and no part of a suite.
 
     Raises:
         UsageError: Something named does not exist or cannot be run as it stands, with file and line.
@@ -90,7 +96,7 @@ def discover(
                 "--bad-if-output is for scripts and commands: pytest tells itself what is bad",
                 hint="leave it out, or run the suite as a command: -- python -m pytest …",
             )
-        everything.append(read_suite(pytest_words, Path.cwd()))
+        everything.append(read_suite(pytest_words, Path.cwd(), own))
     return tuple(_with_run_options(one, bad_if_output, timeout_s) for one in everything)
 
 

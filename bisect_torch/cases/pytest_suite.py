@@ -16,11 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bisect_torch import own_files
 from bisect_torch.cases.discovery import Discovered
 from bisect_torch.cases.imports import uses_compile
 from bisect_torch.cases.reading import parse
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance
+from bisect_torch.own_files import OwnFiles
 
 COLLECTION = "(collection)"
 """Name of the row of what could not be collected: a file, a folder, or all."""
@@ -40,11 +42,12 @@ _FLAG = re.compile(r"-[qvsxlh]+")
 _OTHER_PROCESSES = ("-n", "--numprocesses", "--dist", "--tx", "--forked", "--boxed")
 
 
-def read_suite(words: Sequence[str], folder: Path) -> Discovered:
+def read_suite(words: Sequence[str], folder: Path, own: OwnFiles = own_files.NONE) -> Discovered:
     """The suite that ``--pytest WORDS`` names, seen from a working directory. pytest itself is not asked yet.
 
     Its hash covers the words, pytest's variables, and every file on which the tests may depend: those below the working
-    directory and below the folders that the words name, and pytest's settings above these.
+    directory and below the folders that the words name, and pytest's settings above these. What the tool itself writes
+    to, and its reports in the working directory that git does not track, are none of them.
 
     Raises:
         UsageError: A file or folder that is named does not exist, a word cannot be used here, or there are too many
@@ -54,9 +57,15 @@ def read_suite(words: Sequence[str], folder: Path) -> Discovered:
     variables = {name: text for name, text in os.environ.items() if name.startswith("PYTEST_")}
     known = [list(words), sorted(set(variables.items()) - {(name, variables.get(name)) for name in _OF_THE_TOOL})]
     tests, rest = hashlib.sha256(), hashlib.sha256(json.dumps(known).encode())
+    reports = own_files.untracked_reports(folder)
+    covered: dict[str, str] = {}
     for path in _files(words, folder):
+        if path in reports or path in own:
+            continue
+        name = os.path.relpath(path, folder)
+        covered[name] = _file_hash(path)
         digest = tests if _holds_tests(path) else rest
-        digest.update(f"{os.path.relpath(path, folder)}\0{_file_hash(path)}\n".encode())
+        digest.update(f"{name}\0{covered[name]}\n".encode())
     support = rest.hexdigest()
     file = CaseFile(
         path=folder / "pytest",
@@ -64,7 +73,7 @@ def read_suite(words: Sequence[str], folder: Path) -> Discovered:
         kind=CaseKind.PYTEST,
         local_modules={"(beside the tests)": support},
     )
-    return Discovered(file, (Case(file=file, name=COLLECTION, argv=tuple(words)),), None)
+    return Discovered(file, (Case(file=file, name=COLLECTION, argv=tuple(words)),), None, covered=covered)
 
 
 def _check(words: Sequence[str], folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,13 +119,13 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
     transition, notes = _choose(args, file)
     series = transition.series
     before, after = transition.before.build, transition.after.build
-    words, earlier, item = _earlier_run(file, series, before, after)
+    words, earlier, item = _earlier_run(file, series, before, after, args.store)
     before, after = file.private.expand(before), file.private.expand(after)
     run = _request(args, earlier, item, (before, after))
     run = dataclasses.replace(
         run,
         lines=((before, after),),
-        only=frozenset({(item.file.path, series.instance)}),
+        only=frozenset({(_file_of(item, series, file.private), series.instance)}),
         devices=(series.device,),
         select=None,
         command_line=words,
@@ -190,7 +190,7 @@ def _ends(transition: Transition) -> str:
 
 
 def _earlier_run(
-    file: ResultsFile, series: Series, before: str, after: str
+    file: ResultsFile, series: Series, before: str, after: str, store: Path | None
 ) -> tuple[tuple[str, ...], argparse.Namespace, Discovered]:
     """The newest run that ran the case: its words, its options, and the case's file as it still is.
 
@@ -204,11 +204,13 @@ def _earlier_run(
         and each.build_name in (before, after)
     }
     newest: UsageError | None = None
+    differs: str | None = None
     for run in sorted(file.runs, key=lambda run: _covers(run, before, after)):
         words = _words(run, file.private)
         options = _options(words) if hashes & set(_list(run.get("case_files"))) else None
         if options is None:
             continue
+        options.store = store or options.store
         try:
             items = _discover(options)
         except UsageError as error:
@@ -217,8 +219,42 @@ def _earlier_run(
         item = next((item for item in items if item.file.sha256 in hashes), None)
         if item is not None:
             return words, options, _called(item, series.instance)
+        item = next((item for item in items if _is_of(item, series, file.private, hashes)), None)
+        if item is not None:
+            why = _what_differs(run, item, options)
+            if why is None:
+                return words, options, item
+            differs = differs or why
+    if differs is not None:
+        raise UsageError(
+            f"{series.case_file} is as it was when it ran, but {differs}",
+            hint="restore that, or run it again with `bisect-torch run`",
+        )
     hint = newest.message if newest else "run it again with `bisect-torch run`, from the folder where it was run"
     raise UsageError(f"{series.case_file} is not found here as it was when it ran", hint=hint)
+
+
+def _file_of(item: Discovered, series: Series, private: Private) -> Path:
+    """Where the row's file lies: a suite has many, seen from the working directory."""
+    from bisect_torch.model import CaseKind
+
+    return Path.cwd() / private.expand(series.case_file) if item.file.kind is CaseKind.PYTEST else item.file.path
+
+
+def _is_of(item: Discovered, series: Series, private: Private, hashes: Collection[str]) -> bool:
+    """Whether a suite has the row's file of tests as it was."""
+    return item.covered.get(private.expand(series.case_file)) in hashes
+
+
+def _what_differs(run: Mapping[str, object], suite: Discovered, options: argparse.Namespace) -> str | None:
+    """What else a test may depend on, and is not as it was in that run."""
+    from bisect_torch.cli.run_request import own_files_of
+    from bisect_torch.engine.other_state import what_differs
+    from bisect_torch.environments import Store, project_at
+
+    own = own_files_of(options)
+    projects = [project_at(folder.resolve(), own) for folder in options.editable]
+    return what_differs(run, [suite], projects, Store.at(options.store).expansions)
 
 
 def _called(item: Discovered, name: str) -> Discovered:
@@ -267,6 +303,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace | None:
 
 def _discover(options: argparse.Namespace) -> tuple[Discovered, ...]:
     from bisect_torch import cases
+    from bisect_torch.cli.run_request import own_files_of
 
     files = getattr(options, "files", None)
     if files is None:
@@ -277,6 +314,8 @@ def _discover(options: argparse.Namespace) -> tuple[Discovered, ...]:
         [path if path.exists() else Path(str(path).partition("::")[0]) for path in files],
         suites=getattr(options, "suite", ()),
         command=tuple(options.command_words or ()),
+        pytest_words=options.pytest_words,
+        own=own_files_of(options),
         bad_if_output=options.bad_if_output,
     )
 

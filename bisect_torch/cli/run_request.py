@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bisect_torch.environments import EnvironmentPlan, Project
     from bisect_torch.errors import InfrastructureError
     from bisect_torch.model import Build
+    from bisect_torch.own_files import OwnFiles
     from bisect_torch.releases.choosing import Unknown
     from bisect_torch.releases.selection import Selection
 
@@ -72,7 +73,8 @@ def build_request(
     )
     file = ResultsFile.open(args.output, private=private)
     minor = python_minor(options)
-    projects = tuple(environments.project_at(folder) for folder in options.editable)
+    own = own_files_of(args)
+    projects = tuple(environments.project_at(folder, own) for folder in options.editable)
     left_out: dict[str, str] = {}
 
     def leave_out(name: str, error: InfrastructureError) -> None:
@@ -131,6 +133,7 @@ def build_request(
         thorough=args.thorough,
         guard=_guard(),
         projects=projects,
+        own=own,
         command_line=tuple(sys.argv[1:]),
         source=source,
         shard=shard,
@@ -165,7 +168,18 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
         command=words,
         pytest_words=args.pytest_words,
         bad_if_output=args.bad_if_output,
+        own=own_files_of(args),
     )
+
+
+def own_files_of(args: argparse.Namespace) -> OwnFiles:
+    """What a line, and the lines before it, write to: no part of a suite or a project."""
+    from bisect_torch.environments import Store
+    from bisect_torch.own_files import own_files
+
+    options = vars(args)
+    named = (options.get(name) for name in ("profile", "state", "comment"))
+    return own_files([Path(path) for path in named if path is not None], Store.at(args.store).own_files)
 
 
 def _refuse_missing_program(words: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Plan what must run, schedule it, run it. Its files, from what is asked for to the worker that runs a cell:
 
 * A run: ``request`` is asked for, ``run`` is the loop, ``telling`` speaks to the observer in the words of ``events``,
-  ``record`` is what stays behind.
+  ``record`` is what stays behind, ``other_state`` says why nothing can be taken over.
 * Its rows: ``rows``, of which ``suites`` are collected by pytest; ``shard`` is a part of them.
 * Its cells: ``ledger`` holds what has been seen, ``known`` says what of earlier runs still counts, for which ``beside``
   looks at the files that were read; ``plan`` makes tasks, ``under_way`` counts those without an answer, ``second_look``

@@ -6,6 +6,7 @@ import datetime
 
 from bisect_torch import analysis
 from bisect_torch.engine.ledger import Ledger
+from bisect_torch.engine.other_state import describe_suite
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.rows import Rows
 from bisect_torch.engine.site import Site
@@ -50,6 +51,7 @@ def manifest(
             | {instance.case.file.sha256 for instance in rows.suites.instances}
         ),
         "projects": [project.describe() for project in request.projects],
+        **({"suite": suite} if (suite := describe_suite(request.discovered)) else {}),
         "environments": [known[build.name].describe() for build in request.builds if build.name in known],
         **site.describe(),
     }

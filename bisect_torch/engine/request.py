@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bisect_torch import cases, environments
+from bisect_torch import cases, environments, own_files
 from bisect_torch.engine.shard import Shard, starts
 from bisect_torch.model import Build, BuildKind, Environment, Instance, Isolation, Observation, Series, Transition
+from bisect_torch.own_files import OwnFiles
 from bisect_torch.results import ResultsFile
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RunRequest:
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         projects: What is installed as editable, with the state of its files.
+        own: Files that are the tool's own, and no part of these or of a suite.
         command_line: As typed, for the manifest.
         source: A git checkout of PyTorch, for the report.
         shard: The part of the matrix that is run; ``builds`` are its builds. None for all of it.
@@ -78,6 +80,7 @@ class RunRequest:
     thorough: bool = False
     guard: str | None = None
     projects: tuple[Project, ...] = ()
+    own: OwnFiles = own_files.NONE
     command_line: tuple[str, ...] = ()
     source: Path | None = None
     shard: Shard | None = None

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from bisect_torch import cases, environments, temporary
-from bisect_torch.engine import events, plan, record
+from bisect_torch import cases, environments, own_files, temporary
+from bisect_torch.engine import events, other_state, plan, record
 from bisect_torch.engine.ledger import Ledger
 from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
@@ -131,14 +131,10 @@ class Run:
         self._tell.known(kept)
         for problem in self._ledger.file.problems:
             self._tell(events.Note(problem))
-        if (edited := self._ledger.edited) and not self._request.fresh:
-            names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
-            self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
-        if (outlived := self._ledger.outlived) and not self._request.fresh:
-            these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
-            self._tell(
-                events.Note(f"{these} again: what was seen since then, of another text, data or machine, is newer")
-            )
+        if not self._request.fresh:
+            self._tell_what_runs_again(bool(kept))
+        other_state.keep_files(self._request)
+        own_files.remember(self._request.own, self._request.environment_options.store.own_files)
         finished = interrupted = False
         try:
             self._want([build for build in self._request.builds if self._has_work(build)])
@@ -158,6 +154,18 @@ class Run:
         seconds = time.monotonic() - begin
         self._tell(events.RunFinished(interrupted, seconds))
         return record.result(self._request, self._ledger, self._rows, interrupted=interrupted, seconds=seconds)
+
+    def _tell_what_runs_again(self, some_are_known: bool) -> None:
+        """Why results of earlier runs are not taken over, where somebody may expect that they are."""
+        if edited := self._ledger.edited:
+            names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
+            self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
+        if outlived := self._ledger.outlived:
+            these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
+            since = "what was seen since then, of another text, data or machine, is newer"
+            self._tell(events.Note(f"{these} again: {since}"))
+        if not some_are_known and (why := other_state.why_again(self._request)):
+            self._tell(events.Note(why))
 
     def _finish(self, finished: bool) -> None:
         """Stop what still runs, and write the results file."""

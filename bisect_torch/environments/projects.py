@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from bisect_torch import own_files
+from bisect_torch.own_files import OwnFiles
 
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "venv", "build", "dist"})
 _READ_BYTES = 1 << 20
@@ -22,12 +25,14 @@ class Project:
         commit: Full hash of git's HEAD; None where the folder is in no repository.
         dirty: Files differ from that commit, or there are new ones.
         files: SHA-256 (hex) of what differs; without a repository, of all files; empty where nothing differs.
+        differing: Name to a hash of each file that this covers.
     """
 
     folder: Path
     commit: str | None
     dirty: bool
     files: str
+    differing: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def state(self) -> str:
@@ -44,19 +49,46 @@ class Project:
         return f"{self.folder.name} at {self.commit[:12]}{' with uncommitted changes' if self.dirty else ''}"
 
 
-def project_at(folder: Path) -> Project:
-    """The state of the project in a folder."""
+def project_at(folder: Path, own: OwnFiles = own_files.NONE) -> Project:
+    """The state of the project in a folder.
+
+    Args:
+        own: Files that are the tool's own, and no part of it; nor are its reports that git does not track.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
-        return Project(folder, None, False, _digest(_all_files(folder), folder))
-    changed = _git(folder, "diff", "HEAD", "--no-ext-diff", "--binary", "--", ".") or ""
+        paths = [path for path in _all_files(folder) if path not in own]
+        return Project(folder, None, False, _digest(paths, folder), _each(paths, folder))
+    changed, names = _changes(folder, own)
     new = (_git(folder, "ls-files", "--others", "--exclude-standard", "-z", "--", ".") or "").split("\0")
-    paths = sorted(folder / name for name in new if name and not _made(name))
+    reports = own_files.untracked_reports(folder)
+    candidates = (folder / name for name in new if name and not _made(name))
+    paths = sorted(path for path in candidates if path not in reports and path not in own)
     if not changed and not paths:
         return Project(folder, commit.strip(), False, "")
     digest = hashlib.sha256(changed.encode("utf-8", "surrogateescape"))
     digest.update(_digest(paths, folder).encode())
-    return Project(folder, commit.strip(), True, digest.hexdigest())
+    return Project(
+        folder, commit.strip(), True, digest.hexdigest(), _each([*(folder / name for name in names), *paths], folder)
+    )
+
+
+def _each(paths: Iterable[Path], folder: Path) -> dict[str, str]:
+    return {os.path.relpath(path, folder): _digest([path], folder) for path in paths}
+
+
+def _changes(folder: Path, own: OwnFiles) -> tuple[str, list[str]]:
+    """What git says of the files that it tracks and that differ, without the tool's own; and their names."""
+    words = ("diff", "HEAD", "--no-ext-diff")
+    changed = _git(folder, *words, "--binary", "--", ".") or ""
+    if not changed:
+        return "", []
+    names = (_git(folder, *words, "--name-only", "--relative", "-z", "--", ".") or "").split("\0")
+    others = [name for name in names if name and folder / name not in own]
+    left_out = [f":(exclude,literal){name}" for name in names if name and folder / name in own]
+    if left_out:
+        changed = _git(folder, *words, "--binary", "--", ".", *left_out) or ""
+    return changed, others
 
 
 def _made(name: str) -> bool:

@@ -48,13 +48,18 @@ class Store:
         return "" if self.root == default_root() else f" --store {shlex.quote(str(self.root))}"
 
     @classmethod
+    def at(cls, root: Path | None = None) -> Store:
+        """The store at ``root`` (default: :func:`default_root`), as it is: nothing is made."""
+        return cls(Path(os.path.expanduser(root or default_root())).absolute())
+
+    @classmethod
     def open(cls, root: Path | None = None) -> Store:
         """The store at ``root`` (default: :func:`default_root`), with its folders made.
 
         Raises:
             InfrastructureError: It cannot be written.
         """
-        store = cls(Path(os.path.expanduser(root or default_root())).absolute())
+        store = cls.at(root)
         try:
             for folder in (
                 store.uv_cache,
@@ -150,6 +155,11 @@ class Store:
     def expansions(self) -> Path:
         """What workers told of case files and suites."""
         return self.root / "expansions"
+
+    @property
+    def own_files(self) -> Path:
+        """Which files runs have written to (:mod:`bisect_torch.own_files`)."""
+        return self.expansions / "own-files.json"
 
     @property
     def neutral(self) -> Path:

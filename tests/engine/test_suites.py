@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -111,6 +112,37 @@ def test_an_editable_project_s_commit_is_part_of_what_is_known(tool: Tool) -> No
     assert (changed.code, cells(changed)) == (1, {"test_twice": ["wrong"]})
     latest = ResultsFile.open(project / "results.parquet").runs[-1]
     assert [(each["commit"], each["dirty"]) for each in latest["projects"]] == [(commit, True)]
+
+
+def test_what_the_tool_itself_writes_leaves_the_tests_known_and_attribute_finds_them(tool: Tool) -> None:
+    project = editable_project(tool.folder)
+    (project / "tests").mkdir()
+    (project / "tests" / "test_mine.py").write_text("import torch\n\ndef test_it(): assert torch.answer() == 42\n")
+    commit_all(project)
+
+    def run(out: str) -> str:
+        words = tool.run_words("--with-editable", ".", "--profile", "trace.json", "--pytest", "tests")
+        with (project / out).open("w") as stdout, (project / f"{out}.err").open("w") as stderr:
+            done = subprocess.run(words, cwd=project, env=tool.variables(), stdout=stdout, stderr=stderr, timeout=300)
+        assert done.returncode == 1
+        return (project / f"{out}.err").read_text()
+
+    def runs() -> int:
+        return len(ResultsFile.open(project / "results.parquet").runs)
+
+    run("out1.txt")
+    for out in ("out1.txt", "out2.txt", "out3.txt"):
+        assert "again" not in run(out)
+        assert runs() == 1
+    attribute = tool.words("attribute", "results.parquet", "test_it", "--json", "--store", str(tool.store))
+    assert tool.call(attribute).data["instance"] == "test_it"
+    # Anything else may be what a test reads.
+    (project / "more.txt").write_text("data")
+    refused = tool.call(attribute)
+    assert refused.code == 2
+    assert "test_mine.py is as it was when it ran, but project is not as it was: more.txt is new" in refused.stderr
+    assert "the tests run again: project is not as it was: more.txt is new" in run("out4.txt")
+    assert runs() > 1
 
 
 @pytest.mark.parametrize(
