@@ -103,18 +103,15 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
 
 
 def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findings: Findings) -> tuple[bool, str]:
-    """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why not.
+    """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why.
 
-    Two exceptions as in :mod:`bisect_torch.analysis.confirm`: a hang is waited for twice at most, and tests of a suite
-    ran in an interpreter with full teardown.
+    What :mod:`bisect_torch.analysis.confirm` does not run three times by design is not confirmed either; it is said why.
     """
     names = list(dict.fromkeys((judged[0].build, judged[-1].build)))
     ends = [[point for each in series if (point := _at(each, name)) is not None] for name in names]
     every = [point for points in ends for point in points]
     own = all(point.own_process for point in every)
-    hangs = own and judged[-1].judgement.verdict is Verdict.TIMEOUT
-    in_suite = Isolation.SESSION.value in {o.isolation for o in findings.observed(series[0], names[-1])}
-    unsure = not (hangs or in_suite or all(map(confirmed, every)))
+    unsure = not all(map(confirmed, every))
     fewest = [min(map(agreeing, points)) for points in ends]
     if len(names) == 1:
         one_of_them = "" if fewest[0] == 1 else "one of them "
@@ -124,7 +121,16 @@ def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findi
     else:
         how = ", each once in its own interpreter" if own else ""
         text = f"{fewest[0]} and {plural(fewest[1], 'process', 'processes')} agree at the first and the last build{how}"
-    return unsure, f"not confirmed: {text}" if unsure else text
+    return unsure, f"not confirmed: {text}{_why_no_more(judged[-1], series, findings, own=own)}" if unsure else text
+
+
+def _why_no_more(newest: Point, series: Sequence[Series], findings: Findings, *, own: bool) -> str:
+    """Why no more runs are made of it, to follow the number of them; empty where only time was short."""
+    if Isolation.SESSION.value in {o.isolation for o in findings.observed(series[0], newest.build)}:
+        return "; a test of a suite runs again only where it changes"
+    if own and newest.judgement.verdict is Verdict.TIMEOUT:
+        return "; what times out in every build is waited for no more than that"
+    return ""
 
 
 def _at(series: Series, build: str) -> Point | None:

@@ -276,7 +276,7 @@ def failures(*builds):
     ("processes", "own", "word", "doubt"),
     [
         (1, False, "wrong", True), (1, True, "wrong", True), (3, False, "wrong", True), (3, True, "wrong", False),
-        (1, False, "timeout", True), (1, True, "timeout", False),
+        (1, False, "timeout", True), (1, True, "timeout", True), (3, True, "timeout", False),
     ],
 )  # fmt: skip
 def test_what_is_bad_everywhere_and_not_confirmed_says_so(processes, own, word, doubt):
@@ -287,12 +287,23 @@ def test_what_is_bad_everywhere_and_not_confirmed_says_so(processes, own, word, 
     assert dict(found.evidence)["confidence"].startswith("not confirmed: ") == doubt
 
 
-def test_a_test_of_a_suite_that_is_bad_everywhere_ran_in_an_interpreter_with_full_teardown():
+def test_a_test_of_a_suite_that_is_bad_everywhere_is_not_confirmed_and_says_why():
     row = series("f", "wrong", "wrong")
     ends = tuple(dataclasses.replace(each, processes=1, own_process=False) for each in row.points)
     seen = observation(instance("f"), "2.5.0", isolation="session")
     found = only(dataclasses.replace(row, points=ends), observations=(seen,))
-    assert "not confirmed" not in found.text
+    assert found.text.endswith(", not confirmed.")
+    assert dict(found.evidence)["confidence"] == (
+        "not confirmed: 1 and 1 process agree at the first and the last build; a test of a suite runs again only where "
+        "it changes"
+    )
+
+
+def test_a_hang_everywhere_says_that_it_is_waited_for_no_more():
+    row = series("f", "timeout", "timeout")
+    ends = tuple(dataclasses.replace(each, processes=2, own_process=True) for each in row.points)
+    words = dict(only(dataclasses.replace(row, points=ends)).evidence)["confidence"]
+    assert words.endswith("; what times out in every build is waited for no more than that")
 
 
 @pytest.mark.parametrize(
