@@ -248,7 +248,13 @@ def decoding_sentences(found: Decoding) -> list[str]:
             )
     changed = any(change.changed for each in found.precisions for change in each.changes.values())
     counting = ["Tokens are counted from 0; of every output, the first that differs counts."] if changed else []
-    return [*(text for text in texts if text), *_cure(found.precisions), *counting, *_not_run(found), *_missing(found.sweep)]
+    return [
+        *(text for text in texts if text),
+        *_cure(found.precisions),
+        *counting,
+        *_not_run(found),
+        *_missing(found.sweep),
+    ]
 
 
 def _upgrade_sentence(of: Precision, found: Decoding) -> str:

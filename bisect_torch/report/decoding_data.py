@@ -16,13 +16,13 @@ def decoding_data(found: Decoding | None) -> dict[str, Any] | None:
         builds, releases: In order; the releases are the builds that an upgrade leads through.
         precisions: By dtype: ``configurations`` (number); ``upgrade`` (a change, with ``upgrades``: ``build``,
             ``after``, ``not_run_between`` (known releases that did not take part), ``token``, ``configurations``);
-            ``axes``: ``batch``, ``threads``, ``padding``, ``processes`` to a change; ``another_process``: a change; ``over_configurations``: build to measures; ``over_releases``: a list
-            of measures, each with its ``configuration``. A change has ``compared``, ``changed``, ``open`` (comparisons
-            that lack a cell), ``token``, ``median`` (of the first tokens that differ) and ``example``, the comparison
-            that differs earliest (``tokens``: of each question that differs, the first that does; ``build``;
-            ``configurations``). Measures have ``cells``, ``missing``, ``std_accuracy`` (of a share),
-            ``avg_std_output_length`` (tokens), ``div_index`` (per question, null where all are the same) and
-            ``avg_std_top1_probability``.
+            ``axes``: ``batch``, ``threads``, ``padding``, ``processes`` to a change; ``another_process``: a change;
+            ``over_configurations``: build to measures; ``over_releases``: a list of measures, each with its
+            ``configuration``. A change has ``compared``, ``changed``, ``open`` (comparisons that lack a cell),
+            ``token``, ``median`` (of the first tokens that differ) and ``example``, the comparison that differs
+            earliest (``tokens``: of each question that differs, the first that does; ``build``; ``configurations``).
+            Measures have ``cells``, ``missing``, ``std_accuracy`` (of a share), ``avg_std_output_length`` (tokens),
+            ``div_index`` (per question, null where all are the same) and ``avg_std_top1_probability``.
         findings: The sentences.
         missing: ``configuration``, ``build`` and ``reason`` of cells without an output.
         silent: Instance to the reason for which it gave no output on any build.

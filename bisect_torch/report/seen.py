@@ -14,6 +14,8 @@ from bisect_torch.report.text import clean, seconds_words, shorten
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
 
+_AT_ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-fA-F]+\b")
+
 _MODELS = 6
 _LINE = 120
 _MOST = 240
@@ -115,6 +117,8 @@ def _gist(message: str, *, assertion: bool) -> str:
     """
     plain = _COLOUR.sub("", message)
     if assertion:
+        # An address says nothing, and pytest writes the lines of a text that it compares as \\n.
+        plain = _AT_ADDRESS.sub("", plain).replace("\\n", "\n")
         return shorten(" ".join(clean(line.strip()) for line in plain.splitlines() if line.strip()), _MOST)
     first, *more = [clean(line) for line in saying(plain)] or [""]
     return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)
@@ -125,7 +129,7 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
     for each in observations:
         message = each.root_message or each.message
         if message:
-            yield _gist(message, assertion=(each.root_type or each.error_type) == "AssertionError")
+            yield _gist(message, assertion=(each.root_type or each.error_type) in ("AssertionError", "Failed"))
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"

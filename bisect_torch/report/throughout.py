@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bisect_torch.analysis.transitions import confirmed
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.phrases import does
+from bisect_torch.report.phrases import SEVERAL, does
 from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
@@ -75,6 +76,8 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
         return None
     judgement = judged[0].judgement
+    if len({point.judgement.failure for point in judged}) > 1:
+        judgement = replace(judgement, failure=SEVERAL)
     left = len(first.builds) - len(judged)
     every = "every build" if not left else f"every judged build ({left} not judged)"
     span, on = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}", f"on {clean(judged[-1].build)}: "
@@ -105,7 +108,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
 def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findings: Findings) -> tuple[bool, str]:
     """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why.
 
-    What :mod:`bisect_torch.analysis.confirm` does not run three times by design is not confirmed either; it is said why.
+    What :mod:`bisect_torch.analysis.confirm` leaves at fewer runs by design is not confirmed either: it is said why.
     """
     names = list(dict.fromkeys((judged[0].build, judged[-1].build)))
     ends = [[point for each in series if (point := _at(each, name)) is not None] for name in names]

@@ -435,3 +435,30 @@ def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_
 
     assert "from 2.5.0 or an earlier release that was not run (last good 2.4.1)" in found.text
     assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("assertion", "f fails an assertion in every build"),
+        ("strict xfail", "f passes although marked as failing (strict xfail) in every build"),
+    ],
+)
+def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
+    row = series("f", "wrong", "wrong")
+    points = tuple(
+        dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, failure=failure)) for each in row.points
+    )
+    assert only(dataclasses.replace(row, points=points)).text.startswith(words)
+
+
+def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():
+    row = series("f", "wrong", "wrong")
+    message = r"assert [<warnings.WarningMessage object at 0x7f64aa>] == 'a\nb'"
+    raised = observation(
+        instance("f"), "2.5.0", outcome="raised", error_type="AssertionError", root_type="AssertionError",
+        message=message,
+    )  # fmt: skip
+    assert dict(only(row, observations=(raised,)).evidence)["seen"].endswith(
+        "assert [<warnings.WarningMessage>] == 'a b'"
+    )
