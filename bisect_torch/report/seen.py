@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bisect_torch.analysis import Tolerances
 from bisect_torch.analysis.normalise import saying
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
@@ -36,7 +37,7 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
     words = []
     if judgement.verdict is Verdict.WRONG:
         errors = [each.rel_error for _, each in ends if each.rel_error is not None]
-        words = [*_wrong(observations, errors), *_beginning(observations)]
+        words = [*_wrong(observations, errors, findings.tolerances), *_beginning(observations)]
     words += _failed(observations)
     if "exit" in judgement.signature and not words:
         words += _last_printed(observations)
@@ -55,7 +56,9 @@ def _last_printed(observations: Iterable[Observation]) -> Iterable[str]:
             return
 
 
-def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iterable[str]:
+def _wrong(
+    observations: Iterable[Observation], errors: Sequence[float], tolerances: Tolerances | None
+) -> Iterable[str]:
     returned = [each for each in observations if each.outcome == Outcome.RETURNED.value]
     worst = max(returned, key=lambda each: each.wrong_elements or 0, default=None)
     # The error counts finite elements only: it says nothing about a NaN or an infinity where a number should be.
@@ -66,12 +69,21 @@ def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iter
     if worst.mismatch:
         yield shorten(clean(worst.mismatch), _MOST)
     if worst.wrong_elements and worst.elements:
-        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong"
+        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong{_criterion(worst)}"
+    if tolerances is not None and worst.error_bins is not None:
+        yield f"judged element by element: rtol {tolerances.rtol:g}, atol {tolerances.atol:g}"
     if worst.first_wrong_index and worst.actual_value and worst.expected_value:
         where = clean(worst.first_wrong_index)
         yield f"first at {where}: {clean(worst.actual_value)} instead of {clean(worst.expected_value)}"
     if worst.explained_by:
         yield f"exactly what this would give: {clean(worst.explained_by)}"
+
+
+def _criterion(of: Observation) -> str:
+    """What the elements were counted by: a small one may be beyond it while the relative error of the whole is tiny."""
+    if of.criterion != "elementwise" or of.rtol is None or of.atol is None:
+        return ""
+    return f" (elementwise: rtol {of.rtol:g}, atol {of.atol:g})"
 
 
 def _beginning(observations: Iterable[Observation]) -> Iterable[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bisect_torch.analysis import Tolerances
 from bisect_torch.report.sentences import sentences
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
@@ -462,3 +463,16 @@ def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():
     assert dict(only(row, observations=(raised,)).evidence)["seen"].endswith(
         "assert [<warnings.WarningMessage>] == 'a b'"
     )
+
+
+@pytest.mark.parametrize("tolerances", [None, Tolerances(rtol=1e-2)])
+def test_what_elements_were_judged_by_stands_beside_the_error(tolerances):
+    row = series("f", "wrong", "wrong")
+    seen = observation(
+        instance("f"), "2.5.0", criterion="elementwise", rtol=1e-3, atol=0.0, rel_error=1.4e-7, wrong_elements=3,
+        elements=64, error_bins="[]",
+    )  # fmt: skip
+    found = only(row, observations=(seen,), tolerances=tolerances)
+    words = dict(found.evidence)["seen"]
+    assert "3 of 64 elements wrong (elementwise: rtol 0.001, atol 0)" in words
+    assert ("judged element by element: rtol 0.01, atol 0" in words) == (tolerances is not None)
