@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bisect_torch.analysis.series import Row, collect
+from bisect_torch.analysis.transitions import NOT_RUN
 from bisect_torch.model import Judgement, Observation
 
 AXES = ("batch", "threads", "padding", "processes")
@@ -108,7 +109,7 @@ def sweep(observations: Iterable[Observation], builds: Sequence[str]) -> Sweep:
     for (_, instance, device), cells in rows.items():
         configuration = _configuration(cells, device)
         if configuration is None:
-            silent[instance] = next((_reason(each.repeats[0][1]) for each in cells.values()), "not run")
+            silent[instance] = next((_reason(each.repeats[0][1]) for each in cells.values()), NOT_RUN)
         else:
             known[configuration] = cells
     found: dict[tuple[Configuration, str], Decoded] = {}
@@ -124,7 +125,7 @@ def sweep(observations: Iterable[Observation], builds: Sequence[str]) -> Sweep:
             if len(given) > 1:
                 repeated.add(place)
             if not given:
-                missing[place] = _reason(repeats[0][1]) if repeats else "not run"
+                missing[place] = _reason(repeats[0][1]) if repeats else NOT_RUN
             elif tokens:
                 unstable[place] = tokens
                 missing[place] = "its outputs differ from process to process"

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.model import Judgement, Observation, Outcome, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, Judgement, Observation, Outcome, Verdict
 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
+_COMPARING = ("torch.testing", "numpy.testing")
+_TEST_FILE = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test)\.py$")
 _BAD_OUTPUT = "output matches "
 _SKIP_STATUS = 125
 _CANNOT_START = frozenset({126, 127})
@@ -156,7 +158,7 @@ def _raised(observation: Observation, tolerances: Tolerances | None) -> Judgemen
     if _output_is_bad(observation):
         return _wrong(observation, normalise(observation.mismatch or ""))
     if _asserted(observation):
-        wrong = Judgement(Verdict.WRONG, "wrong", detail=_detail(observation))
+        wrong = Judgement(Verdict.WRONG, "wrong", detail=_detail(observation), failure=_failure(observation))
         return _failed_by_the_case(observation, tolerances, wrong)
     root = observation.root_type or observation.error_type or "Exception"
     absent = observation.absent_name is not None
@@ -226,6 +228,21 @@ def _asserted(observation: Observation) -> bool:
     return observation.frame_origin in _ASSERTION_ORIGINS or any(
         module == name or module.startswith(name + ".") for name in _ASSERTION_MODULES
     )
+
+
+def _failure(observation: Observation) -> str:
+    """What failed, of one that asserted: empty where it was a comparison of values, as in a case or a script.
+
+    An assertion of a test, which a file's name tells as it does pytest, may be about anything.
+    """
+    message = observation.root_message or observation.message or ""
+    if observation.error_type == "Failed" and message.startswith("[XPASS(strict)]"):
+        return STRICT_XFAIL
+    module = (observation.frame or "").partition(":")[0]
+    compares = any(module == name or module.startswith(name + ".") for name in _COMPARING)
+    if observation.checks or compares or observation.frame_origin in _COMPARING:
+        return ""
+    return ASSERTION if observation.error_type == "Failed" or _TEST_FILE.search(observation.case_file) else ""
 
 
 def _output_is_bad(observation: Observation) -> bool:

@@ -117,7 +117,8 @@ def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:
         return findings
     words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
     words += ", and wrong elements are as counted by the criterion of then"
-    return dataclasses.replace(findings, notes=(*findings.notes, words, *not_rejudged_words(findings)))
+    notes = (*findings.notes, words, *not_rejudged_words(findings))
+    return dataclasses.replace(findings, notes=notes, tolerances=tolerances)
 
 
 def _tolerances(args: argparse.Namespace) -> Tolerances | None:

@@ -15,12 +15,23 @@ from bisect_torch.model.builds import (
     is_variant_name,
 )
 from bisect_torch.model.cases import Case, CaseFile, CaseKind, Instance, Limits, Scalar
-from bisect_torch.model.observations import FACT_FIELDS, Isolation, Judgement, Observation, Outcome, Verdict
+from bisect_torch.model.observations import (
+    ASSERTION,
+    FACT_FIELDS,
+    STRICT_XFAIL,
+    Isolation,
+    Judgement,
+    Observation,
+    Outcome,
+    Verdict,
+)
 from bisect_torch.model.series import Boundary, Point, Series, Transition, TransitionKind
 
 __all__ = [
+    "ASSERTION",
     "CANDIDATE_SUFFIX",
     "FACT_FIELDS",
+    "STRICT_XFAIL",
     "TODAY",
     "Beside",
     "Boundary",

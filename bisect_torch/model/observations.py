@@ -195,6 +195,13 @@ FACT_FIELDS = frozenset(
 """Names that a worker may send."""
 
 
+ASSERTION = "assertion"
+"""An assertion that may be about anything: values, warnings, that something is raised."""
+
+STRICT_XFAIL = "strict xfail"
+"""A test that passes although it is marked as failing: torch may have become better."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Judgement:
     """An observation under given tolerances: derived, can be derived again.
@@ -205,6 +212,8 @@ class Judgement:
         detail: Normalised message and frame; a change of it alone is never a transition.
         api_absent: A name is missing in torch: the build does not have the feature.
         reason: For what could not be judged: why, in words.
+        failure: What says that it is wrong, where that is not a comparison of values: :data:`ASSERTION`, or
+            :data:`STRICT_XFAIL`. It chooses words and no more.
     """
 
     verdict: Verdict
@@ -212,3 +221,4 @@ class Judgement:
     detail: str = ""
     api_absent: bool = False
     reason: str = ""
+    failure: str = ""

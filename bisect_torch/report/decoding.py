@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from bisect_torch.analysis.decoding import (
     Change,
@@ -18,6 +19,7 @@ from bisect_torch.analysis.decoding import (
     repeat_change,
 )
 from bisect_torch.analysis.decoding_sweep import AXES, Sweep, sweep
+from bisect_torch.analysis.transitions import NOT_RUN
 from bisect_torch.model import BuildKind
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import Line, clean, listed, plural, width_of, wrap
@@ -63,11 +65,31 @@ class Precision:
 
 @dataclass(frozen=True)
 class Decoding:
-    """All that the table is made from. ``releases`` are the builds that follow on each other."""
+    """All that the table is made from.
+
+    Args:
+        releases: The builds that follow on each other.
+        left_out: Two builds to the known releases between them that did not take part, where there are some: those
+            that follow on each other, and both ends of every upgrade that changed something.
+    """
 
     sweep: Sweep
     releases: tuple[str, ...]
     precisions: tuple[Precision, ...]
+    left_out: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def unknown(self, upgrade: Upgrade) -> tuple[bool, bool]:
+        """Whether the output may have changed before this upgrade: in a release that was not run, in one that gave no
+        output to compare."""
+        between = self.releases[self.releases.index(upgrade.after) + 1 : self.releases.index(upgrade.build)]
+        reasons = {
+            self.sweep.missing.get((configuration, name))
+            for name in between
+            for difference in upgrade.differences
+            for configuration in difference.configurations
+        }
+        not_run = (upgrade.after, upgrade.build) in self.left_out or NOT_RUN in reasons
+        return not_run, bool(reasons - {NOT_RUN})
 
 
 def decoding(findings: Findings) -> Decoding | None:
@@ -79,7 +101,10 @@ def decoding(findings: Findings) -> Decoding | None:
     releases = tuple(each.name for each in findings.builds if each.kind is not BuildKind.LOCAL) or findings.build_names
     known = [dtype for dtype in PRECISIONS if dtype in found.dtypes]
     dtypes = [*known, *(dtype for dtype in found.dtypes if dtype not in known)]
-    return Decoding(found, releases, tuple(_precision(found, dtype, releases) for dtype in dtypes))
+    precisions = tuple(_precision(found, dtype, releases) for dtype in dtypes)
+    steps = [*pairwise(releases), *((each.after, each.build) for of in precisions for each in of.upgrade.upgrades)]
+    left_out = {step: names for step in steps if (names := findings.left_out(*step))}
+    return Decoding(found, releases, precisions, left_out)
 
 
 def _precision(found: Sweep, dtype: str, releases: Sequence[str]) -> Precision:
@@ -111,7 +136,7 @@ def decoding_lines(found: Decoding, width: int) -> Iterable[Line]:
 def _table(columns: Sequence[Precision], found: Decoding, width: int) -> Iterable[Line]:
     yield _row("", [each.name for each in columns], "bold")
     yield from _heading("does the greedy output change? (first token, its median; comparisons)", width)
-    yield from _rows(UPGRADE, [_upgrade_field(each.upgrade) for each in columns])
+    yield from _rows(UPGRADE, [_upgrade_field(each.upgrade, found) for each in columns])
     for axis in AXES:
         yield from _rows(THINGS[axis], [_field(each.axes[axis]) for each in columns])
     if any(each.again.compared for each in columns):
@@ -154,12 +179,16 @@ def _field(change: Change) -> list[str]:
     return [*words, *counts, *([f"{change.open} open"] if change.open else [])]
 
 
-def _upgrade_field(found: ReleaseChange) -> list[str]:
-    """The first release that changed something, and at which token it did; a later one may at an earlier token."""
+def _upgrade_field(found: ReleaseChange, of: Decoding) -> list[str]:
+    """The first release that changed something, and at which token it did; a later one may at an earlier token.
+
+    ``by 2.14.0`` where a release before it may have changed it.
+    """
     if not found.upgrades:
         return _field(found.change)
     first = found.upgrades[0]
-    return [f"from {clean(first.build)}", f"at token {first.token}", *_field(found.change)[2:]]
+    since = "by" if any(of.unknown(first)) else "from"
+    return [f"{since} {clean(first.build)}", f"at token {first.token}", *_field(found.change)[2:]]
 
 
 def _measure_rows(columns: Sequence[Sequence[Measures]]) -> Iterable[Line]:
@@ -211,7 +240,7 @@ def decoding_sentences(found: Decoding) -> list[str]:
     """One for each finding, then what could not be compared."""
     texts = []
     for each in found.precisions:
-        texts += [_upgrade_sentence(each, found.releases), _axes_sentence(each)]
+        texts += [_upgrade_sentence(each, found), _axes_sentence(each)]
         if each.again.changed:
             texts.append(
                 f"{each.name}: {each.again.changed} of {plural(each.again.compared, 'cell')} that ran in several "
@@ -219,22 +248,29 @@ def decoding_sentences(found: Decoding) -> list[str]:
             )
     changed = any(change.changed for each in found.precisions for change in each.changes.values())
     counting = ["Tokens are counted from 0; of every output, the first that differs counts."] if changed else []
-    return [*(text for text in texts if text), *_cure(found.precisions), *counting, *_missing(found.sweep)]
+    return [
+        *(text for text in texts if text),
+        *_cure(found.precisions),
+        *counting,
+        *_not_run(found),
+        *_missing(found.sweep),
+    ]
 
 
-def _upgrade_sentence(of: Precision, releases: Sequence[str]) -> str:
-    change, upgrades = of.upgrade.change, of.upgrade.upgrades
+def _upgrade_sentence(of: Precision, found: Decoding) -> str:
+    change, upgrades, releases = of.upgrade.change, of.upgrade.upgrades, found.releases
     if len(releases) < 2:
         return ""
-    steps = f"{change.changed} of {plural(change.compared, 'step')} from release to release"
+    which = "from release to release" if not found.left_out else "from one release that was run to the next"
+    steps = f"{change.changed} of {plural(change.compared, 'step')} {which}"
     left = f"; {plural(change.open, 'step')} could not be compared" if change.open else ""
     if not change.compared:
-        return f"{of.name}: no step from release to release could be compared."
+        return f"{of.name}: no step {which} could be compared."
     if not upgrades:
         seen = "changes no output" if not change.open else "is not seen to change an output"
         return f"{of.name}: upgrading torch {seen} ({steps}, {clean(releases[0])} to {clean(releases[-1])}{left})."
     first = upgrades[0]
-    builds = dict.fromkeys(f"{clean(each.build)}{_or_before(each, releases)}" for each in upgrades)
+    builds = dict.fromkeys(f"{clean(each.build)}{_or_before(each, found)}" for each in upgrades)
     where, *later = builds
     then = f", then in {listed(later, most=6)}" if later else ""
     how = f"at token {first.token}, in {plural(len(first.differences), 'configuration')}"
@@ -243,9 +279,18 @@ def _upgrade_sentence(of: Precision, releases: Sequence[str]) -> str:
     return f"{of.name}: upgrading torch changes the greedy output, first in {where} ({how}){then}: {whole}."
 
 
-def _or_before(upgrade: Upgrade, releases: Sequence[str]) -> str:
-    next_to = releases.index(upgrade.build) == releases.index(upgrade.after) + 1
-    return "" if next_to else " or a release before it that gave no output"
+def _or_before(upgrade: Upgrade, found: Decoding) -> str:
+    """What is not known of what lies before it, as the sentence of a transition says it."""
+    not_run, silent = found.unknown(upgrade)
+    why = [*(["was not run"] if not_run else []), *(["gave no output"] if silent else [])]
+    return f" or an earlier release that {' or '.join(why)}" if why else ""
+
+
+def _not_run(found: Decoding) -> Iterable[str]:
+    """The known releases between those that were run."""
+    names = [clean(name) for step in pairwise(found.releases) for name in found.left_out.get(step, ())]
+    if names:
+        yield f"Not run between {clean(found.releases[0])} and {clean(found.releases[-1])}: {listed(names, most=6)}."
 
 
 def _axes_sentence(of: Precision) -> str:

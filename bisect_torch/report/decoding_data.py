@@ -15,14 +15,14 @@ def decoding_data(found: Decoding | None) -> dict[str, Any] | None:
     Tokens are positions counted from 0. Keys:
         builds, releases: In order; the releases are the builds that an upgrade leads through.
         precisions: By dtype: ``configurations`` (number); ``upgrade`` (a change, with ``upgrades``: ``build``,
-            ``after``, ``token``, ``configurations``); ``axes``: ``batch``, ``threads``, ``padding``, ``processes`` to a
-            change; ``another_process``: a change; ``over_configurations``: build to measures; ``over_releases``: a list
-            of measures, each with its ``configuration``. A change has ``compared``, ``changed``, ``open`` (comparisons
-            that lack a cell), ``token``, ``median`` (of the first tokens that differ) and ``example``, the comparison
-            that differs earliest (``tokens``: of each question that differs, the first that does; ``build``;
-            ``configurations``). Measures have ``cells``, ``missing``, ``std_accuracy`` (of a share),
-            ``avg_std_output_length`` (tokens), ``div_index`` (per question, null where all are the same) and
-            ``avg_std_top1_probability``.
+            ``after``, ``not_run_between`` (known releases that did not take part), ``token``, ``configurations``);
+            ``axes``: ``batch``, ``threads``, ``padding``, ``processes`` to a change; ``another_process``: a change;
+            ``over_configurations``: build to measures; ``over_releases``: a list of measures, each with its
+            ``configuration``. A change has ``compared``, ``changed``, ``open`` (comparisons that lack a cell),
+            ``token``, ``median`` (of the first tokens that differ) and ``example``, the comparison that differs
+            earliest (``tokens``: of each question that differs, the first that does; ``build``; ``configurations``).
+            Measures have ``cells``, ``missing``, ``std_accuracy`` (of a share), ``avg_std_output_length`` (tokens),
+            ``div_index`` (per question, null where all are the same) and ``avg_std_top1_probability``.
         findings: The sentences.
         missing: ``configuration``, ``build`` and ``reason`` of cells without an output.
         silent: Instance to the reason for which it gave no output on any build.
@@ -46,7 +46,7 @@ def _precision(of: Precision, found: Decoding) -> dict[str, Any]:
     configurations = found.sweep.of(of.dtype)
     return {
         "configurations": len(configurations),
-        "upgrade": {**_change(of.upgrade.change), "upgrades": [_upgrade(each) for each in of.upgrade.upgrades]},
+        "upgrade": {**_change(of.upgrade.change), "upgrades": [_upgrade(each, found) for each in of.upgrade.upgrades]},
         "axes": {axis: _change(change) for axis, change in of.axes.items()},
         "another_process": _change(of.again),
         "over_configurations": {build: _measures(each) for build, each in of.by_build.items()},
@@ -69,10 +69,11 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
+def _upgrade(upgrade: Upgrade, found: Decoding) -> dict[str, Any]:
     return {
         "build": upgrade.build,
         "after": upgrade.after,
+        "not_run_between": list(found.left_out.get((upgrade.after, upgrade.build), ())),
         "token": upgrade.token,
         "configurations": [_plain(each.configurations)[0] for each in upgrade.differences],
     }

@@ -17,6 +17,7 @@ from bisect_torch.releases.commits import Origin, origin_of
 from bisect_torch.report.files import short_names
 
 if TYPE_CHECKING:
+    from bisect_torch.analysis import Tolerances
     from bisect_torch.analysis.causes import Cause
     from bisect_torch.report.beside import Unlike
 
@@ -40,6 +41,7 @@ class Findings:
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
         unknown: Names of builds that were asked for and could not be known, to the reason.
+        tolerances: What the numbers were judged under, where that is not the criterion of then.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
     """
 
@@ -59,6 +61,7 @@ class Findings:
     runs: tuple[Mapping[str, object], ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
+    tolerances: Tolerances | None = None
 
     @property
     def build_names(self) -> tuple[str, ...]:

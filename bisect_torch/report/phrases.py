@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect_torch.model import Judgement, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, Judgement, Verdict
 from bisect_torch.report.text import clean
 
 
@@ -27,6 +27,17 @@ _FORMS = {
     Verdict.TIMEOUT: ("times out", "timing out", "timed out"),
     Verdict.OOM: ("runs out of memory", "running out of memory", "ran out of memory"),
 }
+SEVERAL = "several"
+"""Stands for the failure of what is wrong in more than one way."""
+_FAILURES = {
+    ASSERTION: ("fails an assertion", "failing an assertion", "failed an assertion"),
+    STRICT_XFAIL: (
+        "passes although marked as failing (strict xfail)",
+        "passing although marked as failing (strict xfail)",
+        "passed although marked as failing (strict xfail)",
+    ),
+    SEVERAL: ("is wrong", "being wrong", "was wrong"),
+}
 _CRASH = ("crashes", "crashing", "crashed")
 _RAISE = ("raises", "raising", "raised")
 _EXIT = ("exits", "exiting", "exited")
@@ -34,6 +45,8 @@ _FAIL = ("fails", "failing", "failed")
 
 
 def _phrase(judgement: Judgement, form: int) -> str:
+    if judgement.verdict is Verdict.WRONG and judgement.failure:
+        return _FAILURES[judgement.failure][form]
     if judgement.verdict in _FORMS:
         return _FORMS[judgement.verdict][form]
     kind = clean(judgement.signature.partition(":")[2])

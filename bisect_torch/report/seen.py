@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from bisect_torch.analysis import Tolerances
 from bisect_torch.analysis.normalise import saying
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
@@ -13,6 +14,8 @@ from bisect_torch.report.text import clean, seconds_words, shorten
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
+
+_AT_ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-fA-F]+\b")
 
 _MODELS = 6
 _LINE = 120
@@ -34,7 +37,7 @@ def seen(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
     words = []
     if judgement.verdict is Verdict.WRONG:
         errors = [each.rel_error for _, each in ends if each.rel_error is not None]
-        words = [*_wrong(observations, errors), *_beginning(observations)]
+        words = [*_wrong(observations, errors, findings.tolerances), *_beginning(observations)]
     words += _failed(observations)
     if "exit" in judgement.signature and not words:
         words += _last_printed(observations)
@@ -53,7 +56,9 @@ def _last_printed(observations: Iterable[Observation]) -> Iterable[str]:
             return
 
 
-def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iterable[str]:
+def _wrong(
+    observations: Iterable[Observation], errors: Sequence[float], tolerances: Tolerances | None
+) -> Iterable[str]:
     returned = [each for each in observations if each.outcome == Outcome.RETURNED.value]
     worst = max(returned, key=lambda each: each.wrong_elements or 0, default=None)
     # The error counts finite elements only: it says nothing about a NaN or an infinity where a number should be.
@@ -64,12 +69,21 @@ def _wrong(observations: Iterable[Observation], errors: Sequence[float]) -> Iter
     if worst.mismatch:
         yield shorten(clean(worst.mismatch), _MOST)
     if worst.wrong_elements and worst.elements:
-        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong"
+        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong{_criterion(worst)}"
+    if tolerances is not None and worst.error_bins is not None:
+        yield f"judged element by element: rtol {tolerances.rtol:g}, atol {tolerances.atol:g}"
     if worst.first_wrong_index and worst.actual_value and worst.expected_value:
         where = clean(worst.first_wrong_index)
         yield f"first at {where}: {clean(worst.actual_value)} instead of {clean(worst.expected_value)}"
     if worst.explained_by:
         yield f"exactly what this would give: {clean(worst.explained_by)}"
+
+
+def _criterion(of: Observation) -> str:
+    """What the elements were counted by: a small one may be beyond it while the relative error of the whole is tiny."""
+    if of.criterion != "elementwise" or of.rtol is None or of.atol is None:
+        return ""
+    return f" (elementwise: rtol {of.rtol:g}, atol {of.atol:g})"
 
 
 def _beginning(observations: Iterable[Observation]) -> Iterable[str]:
@@ -115,6 +129,8 @@ def _gist(message: str, *, assertion: bool) -> str:
     """
     plain = _COLOUR.sub("", message)
     if assertion:
+        # An address says nothing, and pytest writes the lines of a text that it compares as \\n.
+        plain = _AT_ADDRESS.sub("", plain).replace("\\n", "\n")
         return shorten(" ".join(clean(line.strip()) for line in plain.splitlines() if line.strip()), _MOST)
     first, *more = [clean(line) for line in saying(plain)] or [""]
     return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)
@@ -125,7 +141,7 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
     for each in observations:
         message = each.root_message or each.message
         if message:
-            yield _gist(message, assertion=(each.root_type or each.error_type) == "AssertionError")
+            yield _gist(message, assertion=(each.root_type or each.error_type) in ("AssertionError", "Failed"))
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"

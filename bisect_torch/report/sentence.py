@@ -59,7 +59,7 @@ def plural_verb(phrase: str, number: int) -> str:
     if number == 1:
         return phrase
     verb, space, rest = phrase.partition(" ")
-    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise"}
+    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise", "passes": "pass"}
     return known.get(verb, verb.removesuffix("s")) + space + rest
 
 

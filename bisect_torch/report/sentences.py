@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
-from bisect_torch.model import Series, Transition, TransitionKind, Verdict
+from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
@@ -87,7 +87,8 @@ def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
     if transition.kind is TransitionKind.FIXED:
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
-        return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}: {noun(old)} became silent"
+        silent = "" if new.failure == STRICT_XFAIL else f": {noun(old)} became silent"
+        return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}{silent}"
     if transition.kind is TransitionKind.APPEARED:
         it = "it" if number == 1 else "they"
         where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
@@ -190,7 +191,8 @@ def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Trans
         old, new = each.before.judgement, each.after.judgement
         key = (
             case_of(each.series), each.kind, each.before.build, each.after.build, old.signature, new.signature,
-            old.api_absent, new.api_absent, each.between, each.confirmed, _happened_before(each),
+            old.failure, new.failure, old.api_absent, new.api_absent, each.between, each.confirmed,
+            _happened_before(each),
         )  # fmt: skip
         groups.setdefault(key, []).append(each)
     return list(groups.values())
@@ -206,7 +208,11 @@ def _groups_of_series(series: Iterable[Series]) -> list[list[Series]]:
             history = tuple(
                 None
                 if point is None
-                else ("flaky" if point.flaky else point.judgement.signature, point.judgement.api_absent)
+                else (
+                    "flaky" if point.flaky else point.judgement.signature,
+                    point.judgement.api_absent,
+                    "" if point.flaky else point.judgement.failure,
+                )
                 for point in each.answers
             )
             known[id(each.answers)] = number.setdefault(history, len(number))

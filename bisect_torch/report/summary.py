@@ -261,7 +261,7 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.continue_with:
         text = "the same command runs only what is new; --fresh runs all again"
         yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
-    if findings.results is not None and _measured(findings):
+    if findings.results is not None and findings.tolerances is None and _measured(findings):
         yield from _command("other tolerances, no re-run:", f"judge {_path(findings)} --rtol 1e-3", width)
     if findings.results is not None and (without := _without_rows_at_fault(findings)):
         leaving_out = f"merge {_path(findings)} -k {shlex.quote(without)} -o other.parquet"

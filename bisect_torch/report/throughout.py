@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bisect_torch.analysis.transitions import confirmed
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.phrases import does
+from bisect_torch.report.phrases import SEVERAL, does
 from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
@@ -75,6 +76,8 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     if len({(point.judgement.signature, point.judgement.api_absent) for point in judged}) != 1:
         return None
     judgement = judged[0].judgement
+    if len({point.judgement.failure for point in judged}) > 1:
+        judgement = replace(judgement, failure=SEVERAL)
     left = len(first.builds) - len(judged)
     every = "every build" if not left else f"every judged build ({left} not judged)"
     span, on = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}", f"on {clean(judged[-1].build)}: "
@@ -103,18 +106,15 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
 
 
 def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findings: Findings) -> tuple[bool, str]:
-    """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why not.
+    """Whether it is doubtful that these are bad at the oldest and the newest build that was judged, and why.
 
-    Two exceptions as in :mod:`bisect_torch.analysis.confirm`: a hang is waited for twice at most, and tests of a suite
-    ran in an interpreter with full teardown.
+    What :mod:`bisect_torch.analysis.confirm` leaves at fewer runs by design is not confirmed either: it is said why.
     """
     names = list(dict.fromkeys((judged[0].build, judged[-1].build)))
     ends = [[point for each in series if (point := _at(each, name)) is not None] for name in names]
     every = [point for points in ends for point in points]
     own = all(point.own_process for point in every)
-    hangs = own and judged[-1].judgement.verdict is Verdict.TIMEOUT
-    in_suite = Isolation.SESSION.value in {o.isolation for o in findings.observed(series[0], names[-1])}
-    unsure = not (hangs or in_suite or all(map(confirmed, every)))
+    unsure = not all(map(confirmed, every))
     fewest = [min(map(agreeing, points)) for points in ends]
     if len(names) == 1:
         one_of_them = "" if fewest[0] == 1 else "one of them "
@@ -124,7 +124,16 @@ def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findi
     else:
         how = ", each once in its own interpreter" if own else ""
         text = f"{fewest[0]} and {plural(fewest[1], 'process', 'processes')} agree at the first and the last build{how}"
-    return unsure, f"not confirmed: {text}" if unsure else text
+    return unsure, f"not confirmed: {text}{_why_no_more(judged[-1], series, findings, own=own)}" if unsure else text
+
+
+def _why_no_more(newest: Point, series: Sequence[Series], findings: Findings, *, own: bool) -> str:
+    """Why no more runs are made of it, to follow the number of them; empty where only time was short."""
+    if Isolation.SESSION.value in {o.isolation for o in findings.observed(series[0], newest.build)}:
+        return "; a test of a suite runs again only where it changes"
+    if own and newest.judgement.verdict is Verdict.TIMEOUT:
+        return "; what times out in every build is waited for no more than that"
+    return ""
 
 
 def _at(series: Series, build: str) -> Point | None:

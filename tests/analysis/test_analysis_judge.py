@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis import Tolerances, judge, normalise
 from bisect_torch.analysis.histogram import under_tolerances
-from bisect_torch.model import Outcome, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, Outcome, Verdict
 from tests.analysis.made import BASE, observe
 
 
@@ -389,3 +389,21 @@ def test_messages_that_differ_in_numbers_alone_are_alike(number: int, address: i
         return normalise(f"got {number} of {shape} at {address:#x} in /tmp/{number}/x.py:{number}")
 
     assert message(number, address, shape) == message(1, 2, [3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "failure"),
+    [
+        ("AssertionError", {"case_file": "/x/tests/test_a.py", "frame_origin": "case"}, ASSERTION),
+        ("AssertionError", {"case_file": "/x/a.py", "frame_origin": "case"}, ""),
+        ("AssertionError", {"case_file": "/x/test_a.py", "frame_origin": "torch.testing"}, ""),
+        ("AssertionError", {"case_file": "/x/test_a.py", "frame_origin": "case", "checks": 1}, ""),
+        ("Failed", {"frame_origin": "pytest", "message": "DID NOT WARN"}, ASSERTION),
+        ("Failed", {"frame_origin": "pytest", "message": "[XPASS(strict)] not yet"}, STRICT_XFAIL),
+    ],
+)
+def test_what_failed_in_a_test_is_told_from_values_that_are_not_right(
+    kind: str, fields: dict[str, object], failure: str
+) -> None:
+    found = judge(raised(kind, **fields))
+    assert (found.verdict, found.failure) == (Verdict.WRONG, failure)

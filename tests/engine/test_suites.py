@@ -75,7 +75,7 @@ def test_each_test_is_a_row_and_the_same_line_again_runs_nothing(tool: Tool) -> 
     }
     assert answer.code == 1
     assert answer.sentences() == [
-        "test_answer gives silently wrong values from 2.2.0 on (last good 2.1.0).",
+        "test_answer fails an assertion from 2.2.0 on (last good 2.1.0).",
         "test_dies crashes with SIGABRT from 2.2.0 on (last good 2.1.0).",
     ]
     assert "pytest==" in answer.stderr
@@ -173,4 +173,4 @@ def test_a_search_over_a_suite_finds_each_test_s_boundary(tool: Tool) -> None:
     answer = tool.call(["bisect" if word == "run" else word for word in tool.run_words(*ends)])
     assert answer.code == 1
     assert cells(answer)["test_answer"][:2] == ["ok", "wrong"]
-    assert "test_answer gives silently wrong values from 2.2.0 on (last good 2.1.0)." in answer.sentences()
+    assert "test_answer fails an assertion from 2.2.0 on (last good 2.1.0)." in answer.sentences()

@@ -198,7 +198,7 @@ def test_layercast_is_counted_beside_float32_cell_by_cell():
 def test_a_change_across_builds_without_an_output_names_both_possibilities():
     of = made(lost={("2.5.0", "bfloat16"), ("2.5.1", "bfloat16")})
     sentence = " ".join(text(of).split())
-    assert "first in 2.6.0 or a release before it that gave no output (at token 4, in 9 configurations)" in sentence
+    assert "first in 2.6.0 or an earlier release that gave no output (at token 4, in 9 configurations)" in sentence
 
 
 def test_a_local_interpreter_is_no_step_of_an_upgrade():
@@ -244,3 +244,26 @@ def test_the_run_and_its_data_hold_the_table_and_other_runs_do_not():
     other = dataclasses.replace(of, observations=())
     assert as_data(other)["decoding"] is None
     assert "greedy" not in plain(summary(other, 80))
+
+
+def test_a_release_that_was_not_run_may_have_changed_it_first():
+    known = dataclasses.replace(made(builds=("2.4.1", "2.6.0")), known_releases=BUILDS)
+    found = decoding(known)
+    assert found is not None
+    sentences = decoding_sentences(found)
+    sentence = next(each for each in sentences if "upgrading torch changes" in each)
+    assert "first in 2.6.0 or an earlier release that was not run (at token 4" in sentence
+    assert "9 of 9 steps from one release that was run to the next" in sentence
+    assert "Not run between 2.4.1 and 2.6.0: 2.5.0 and 2.5.1." in sentences
+    assert "by 2.6.0" in text(known)
+    data = decoding_data(found)
+    assert data is not None
+    assert data["precisions"]["bfloat16"]["upgrade"]["upgrades"][0]["not_run_between"] == ["2.5.0", "2.5.1"]
+
+
+def test_what_lies_beside_each_other_is_said_without_doubt():
+    known = dataclasses.replace(made(), known_releases=BUILDS)
+    found = decoding(known)
+    assert found is not None
+    assert "not run" not in " ".join(decoding_sentences(found))
+    assert "from 2.5.1" in text(known)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bisect_torch.analysis import Tolerances
 from bisect_torch.report.sentences import sentences
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
@@ -276,7 +277,7 @@ def failures(*builds):
     ("processes", "own", "word", "doubt"),
     [
         (1, False, "wrong", True), (1, True, "wrong", True), (3, False, "wrong", True), (3, True, "wrong", False),
-        (1, False, "timeout", True), (1, True, "timeout", False),
+        (1, False, "timeout", True), (1, True, "timeout", True), (3, True, "timeout", False),
     ],
 )  # fmt: skip
 def test_what_is_bad_everywhere_and_not_confirmed_says_so(processes, own, word, doubt):
@@ -287,12 +288,23 @@ def test_what_is_bad_everywhere_and_not_confirmed_says_so(processes, own, word, 
     assert dict(found.evidence)["confidence"].startswith("not confirmed: ") == doubt
 
 
-def test_a_test_of_a_suite_that_is_bad_everywhere_ran_in_an_interpreter_with_full_teardown():
+def test_a_test_of_a_suite_that_is_bad_everywhere_is_not_confirmed_and_says_why():
     row = series("f", "wrong", "wrong")
     ends = tuple(dataclasses.replace(each, processes=1, own_process=False) for each in row.points)
     seen = observation(instance("f"), "2.5.0", isolation="session")
     found = only(dataclasses.replace(row, points=ends), observations=(seen,))
-    assert "not confirmed" not in found.text
+    assert found.text.endswith(", not confirmed.")
+    assert dict(found.evidence)["confidence"] == (
+        "not confirmed: 1 and 1 process agree at the first and the last build; a test of a suite runs again only where "
+        "it changes"
+    )
+
+
+def test_a_hang_everywhere_says_that_it_is_waited_for_no_more():
+    row = series("f", "timeout", "timeout")
+    ends = tuple(dataclasses.replace(each, processes=2, own_process=True) for each in row.points)
+    words = dict(only(dataclasses.replace(row, points=ends)).evidence)["confidence"]
+    assert words.endswith("; what times out in every build is waited for no more than that")
 
 
 @pytest.mark.parametrize(
@@ -424,3 +436,43 @@ def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_
 
     assert "from 2.5.0 or an earlier release that was not run (last good 2.4.1)" in found.text
     assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("assertion", "f fails an assertion in every build"),
+        ("strict xfail", "f passes although marked as failing (strict xfail) in every build"),
+    ],
+)
+def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
+    row = series("f", "wrong", "wrong")
+    points = tuple(
+        dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, failure=failure)) for each in row.points
+    )
+    assert only(dataclasses.replace(row, points=points)).text.startswith(words)
+
+
+def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():
+    row = series("f", "wrong", "wrong")
+    message = r"assert [<warnings.WarningMessage object at 0x7f64aa>] == 'a\nb'"
+    raised = observation(
+        instance("f"), "2.5.0", outcome="raised", error_type="AssertionError", root_type="AssertionError",
+        message=message,
+    )  # fmt: skip
+    assert dict(only(row, observations=(raised,)).evidence)["seen"].endswith(
+        "assert [<warnings.WarningMessage>] == 'a b'"
+    )
+
+
+@pytest.mark.parametrize("tolerances", [None, Tolerances(rtol=1e-2)])
+def test_what_elements_were_judged_by_stands_beside_the_error(tolerances):
+    row = series("f", "wrong", "wrong")
+    seen = observation(
+        instance("f"), "2.5.0", criterion="elementwise", rtol=1e-3, atol=0.0, rel_error=1.4e-7, wrong_elements=3,
+        elements=64, error_bins="[]",
+    )  # fmt: skip
+    found = only(row, observations=(seen,), tolerances=tolerances)
+    words = dict(found.evidence)["seen"]
+    assert "3 of 64 elements wrong (elementwise: rtol 0.001, atol 0)" in words
+    assert ("judged element by element: rtol 0.01, atol 0" in words) == (tolerances is not None)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch.analysis import Tolerances
 from bisect_torch.model import BuildKind
 from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drift_words, drifts
@@ -238,3 +239,11 @@ def test_where_time_ran_out_a_longer_limit_is_named(cells, said):
 
 def test_where_everything_ended_no_time_limit_is_named():
     assert "time limit" not in plain(summary(findings(series("f", "ok", "wrong")), 200))
+
+
+def test_other_tolerances_are_advised_until_they_were_given():
+    row = series("f", "ok", "wrong")
+    points = tuple(dataclasses.replace(each, rel_error=1e-3) for each in row.points)
+    made = findings(dataclasses.replace(row, points=points), results=Path("r.parquet"))
+    assert "judge r.parquet --rtol 1e-3" in plain(summary(made, 100))
+    assert "--rtol" not in plain(summary(dataclasses.replace(made, tolerances=Tolerances(rtol=1e-3)), 100))
