@@ -210,12 +210,10 @@ def _lacking(observation: Observation) -> str | None:
     if wanted:
         return f"it wants the variable {wanted[1]}, which is not set"
     module = _HALF_A_MODULE.search(message)
-    if module is None or (module[1] != "torch" and module[1] not in sys.stdlib_module_names):
-        return None
-    # torch itself is a folder: a release that imports itself in a circle has no such file in its traceback.
-    if f'{module[1]}.py"' not in (observation.traceback or observation.stderr_tail or ""):
-        return None
-    return f"a file {module[1]}.py is imported in place of the real {module[1]}"
+    # Of torch it may be a release's own fault that it imports itself in a circle.
+    if module and module[1] in sys.stdlib_module_names:
+        return f"a file {module[1]}.py is imported in place of the real {module[1]}"
+    return None
 
 
 def _asserted(observation: Observation) -> bool:

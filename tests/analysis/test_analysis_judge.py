@@ -58,22 +58,11 @@ def test_a_slip_of_the_case_s_author_says_nothing_about_the_build(
         ("KeyError", "'RANK'", {"frame": "x:f"}, None),
         (
             "AttributeError",
-            "partially initialized module 'torch' has no attribute 'ones' (most likely due to a circular import)",
-            {"traceback": 'File "<home>/torch.py", line 1, in <module>'},
-            "a file torch.py is imported in place of the real torch",
-        ),
-        (
-            "AttributeError",
-            "partially initialized module 'torch' has no attribute 'ones' (most likely due to a circular import)",
-            {"traceback": 'File "<store>/torch/__init__.py", line 1, in <module>'},
+            "partially initialized module 'torch' has no attribute 'ones' (most likely due to …)",
+            {},
             None,
         ),
-        (
-            "ImportError",
-            "cannot import name 'x' from partially initialized module 'random'",
-            {"traceback": 'File "<home>/random.py", line 1, in <module>'},
-            "a file random.py is",
-        ),
+        ("ImportError", "cannot import name 'x' from partially initialized module 'random'", {}, "a file random.py is"),
         ("ImportError", "cannot import name 'x' from partially initialized module 'torch._dynamo'", {}, None),
     ],
 )
@@ -86,11 +75,9 @@ def test_what_a_case_wants_and_does_not_get_says_nothing_about_the_build(
 
 
 def test_of_a_command_the_last_line_tells_it() -> None:
-    said = "AttributeError: partially initialized module 'torch' has no attribute 'ones' (most likely due to a …)"
-    observation = observe(
-        "ok", outcome="exited", exit_code=1, case_file=".", message=said, stderr_tail='File "<home>/torch.py", line 1'
-    )
-    assert judge(observation).reason == "a file torch.py is imported in place of the real torch"
+    said = "AttributeError: partially initialized module 'random' has no attribute 'seed' (most likely due to a …)"
+    observation = observe("ok", outcome="exited", exit_code=1, case_file=".", message=said)
+    assert judge(observation).reason == "a file random.py is imported in place of the real random"
 
 
 SLIP = "the case's own mistake: it returned the function check, not what that gives: write return check(…)"

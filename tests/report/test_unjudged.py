@@ -50,7 +50,7 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
             "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'",
         ),
         ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
-        ("a file torch.py is imported in place of the real torch", "rename that file, and run it with --fresh"),
+        ("a file random.py is imported in place of the real random", "rename that file, and run it with --fresh"),
     ],
 )
 def test_what_lacks_comes_with_the_way_to_give_it(reason: str, hint: str) -> None:
