@@ -136,10 +136,8 @@ def test_every_cell_is_in_the_trace_once_and_the_times_fit(make_tool: MakeTool) 
     assert set(trace.names.values()) == {"bisect-torch", "installer", "slot 1", "slot 2"}
     assert [each["name"] for each in trace.of("environment")] == ["2.1.0", "2.2.0"]
     assert {"locking", "installing", "checking"} <= {each["cat"] for each in trace.tracks["installer"]}
-    assert Counter(each["cat"] for each in trace.of("journal", "results file")) == {
-        "results file": 1,
-        "journal": 1 + len(rows),  # what runs, then each cell
-    }
+    assert len(trace.of("results file")) == 1
+    assert 1 < len(trace.of("journal")) <= 1 + len(rows)  # what runs, then each cell, or those that ended together
     assert len(trace.of("loading torch")) >= 2
 
     # The command lasts a little longer than the run, and its slots are busy or idle for as long as it lasts.
