@@ -102,13 +102,12 @@ def _named(words: Sequence[str], folder: Path) -> list[Path]:
     What follows an option of pytest's may be its value, as in ``-W error::UserWarning``.
     """
     found = []
-    modules = _are_modules(words, folder)
     for before, word in zip(("", *words), words, strict=False):
         if word.startswith("-"):
             continue
         path = folder / word.partition("::")[0]
         value = before.startswith("-") and not _FLAG.fullmatch(before)
-        if path.exists() or not (value or modules or word[:1] in ("", "@")):  # @FILE holds further words
+        if path.exists() or not (value or word[:1] in ("", "@") or _are_modules(words, folder)):  # @FILE holds words
             found.append(path)
     return found
 

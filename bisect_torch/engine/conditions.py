@@ -43,14 +43,19 @@ class Conditions:
     thorough: bool = False
 
 
+def capabilities_of(run: CellRun) -> list[str]:
+    """Names of the capabilities that must work in its environment before a cell can say something about torch."""
+    device = [] if accelerator(run.device) is None else [run.device.partition(":")[0]]
+    return device + [name for name in run.instance.case.needs if name in CAPABILITIES]
+
+
 def refusal(run: CellRun, capability: Callable[[str], str | None]) -> Facts | None:
     """The outcome of a cell that needs a capability which does not work in its environment; None where all do.
 
     Args:
         capability: A capability's name to the reason why it does not work there.
     """
-    needed = [name for name in run.instance.case.needs if name in CAPABILITIES]
-    for name in ([] if accelerator(run.device) is None else [run.device.partition(":")[0]]) + needed:
+    for name in capabilities_of(run):
         reason = capability(name)
         if reason is not None:
             return {"outcome": Outcome.ENVIRONMENT_BROKEN.value, "reason": f"{name}: {reason}"}

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bisect_torch.engine.cell_request import CellRequest
-from bisect_torch.engine.conditions import Conditions, Facts, blame, cell_request, refusal
+from bisect_torch.engine.conditions import Conditions, Facts, blame, capabilities_of, cell_request, refusal
 from bisect_torch.engine.events import Loading, Note, Working
 from bisect_torch.engine.memory_budget import MemoryBudget
-from bisect_torch.engine.plan import CellRun, Task, accelerator, needs_compile
+from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.sessions import run_tests
 from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded, Message, SlotFailed
 from bisect_torch.engine.unchanged import Unchanged
@@ -22,7 +22,6 @@ from bisect_torch.engine.waiting import Waiting
 from bisect_torch.engine.worker_process import CaseFileError, Stage, WorkerProcess, start_worker
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import CaseFile, CaseKind, Environment, Outcome
-from bisect_torch.worker.declaration import CAPABILITIES
 
 
 class LocalExecutor:
@@ -254,9 +253,8 @@ class LocalExecutor:
 
 def _needs_nothing(run: CellRun, compiled: bool) -> bool:
     """Whether a cell can be begun without anything being looked at, made ready or kept free for it."""
-    case = run.instance.case
-    looked_at = accelerator(run.device) is not None or any(name in CAPABILITIES for name in case.needs)
-    return not looked_at and (compiled or not needs_compile(case)) and not _host_bytes(run)
+    ready = compiled or not needs_compile(run.instance.case)
+    return ready and not capabilities_of(run) and not _host_bytes(run)
 
 
 def _host_bytes(run: CellRun) -> int:
