@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.cases import discover
-from bisect_torch.cli.main import parse
+from bisect_torch.cli.parser import parse
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()

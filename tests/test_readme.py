@@ -12,7 +12,7 @@ import pytest
 from packaging.version import Version
 
 from bisect_torch.cases import discover
-from bisect_torch.cli import main as program
+from bisect_torch.cli import parser as program
 from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.environments import Store, clean_environment_variables, probe_interpreter, staged_package
@@ -42,7 +42,7 @@ COMMANDS = [
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_is_one_that_the_program_takes(line: str) -> None:
     own, _ = program.before_dashes(shlex.split(line)[1:])
-    parser, module = program._build_parser(program._chosen(own))
+    parser, module = program.build_parser(program.chosen_by(own))
 
     args, unknown = parser.parse_known_args(own)
 

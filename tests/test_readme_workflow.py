@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from bisect_torch.cli import main as program
+from bisect_torch.cli import parser as program
 
 GUIDE = Path(__file__).parent.parent / "bisect_torch" / "cli" / "README.md"
 WORKFLOW = GUIDE.read_text().partition("```yaml\n")[2].partition("```")[0]
@@ -40,7 +40,7 @@ def test_it_is_a_workflow() -> None:
 
 def test_its_commands_are_real() -> None:
     (words,) = commands()
-    parser, module = program._build_parser(program._chosen(words))
+    parser, module = program.build_parser(program.chosen_by(words))
 
     args, unknown = parser.parse_known_args(words)
 
@@ -67,7 +67,7 @@ def test_the_parts_of_the_matrix_workflow_are_those_that_the_command_counts() ->
         for part in parts if "matrix.shard" in line else [0]:
             words = shlex.split(line.partition("||")[0].partition(">>")[0].replace("${{ matrix.shard }}", str(part)))
             if words[0] == "bisect-torch":
-                parser, module = program._build_parser(program._chosen(words[1:]))
+                parser, module = program.build_parser(program.chosen_by(words[1:]))
                 args, unknown = parser.parse_known_args(words[1:])
                 assert (unknown, module is not None) == ([], True)
                 seen.append((words[1], getattr(args, "shard", None)))

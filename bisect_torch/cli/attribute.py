@@ -292,7 +292,7 @@ def _list(value: Any) -> list[Any]:
 
 def _options(words: Sequence[str]) -> argparse.Namespace | None:
     """The options of an earlier command; None where they cannot be read any more."""
-    from bisect_torch.cli.main import parse
+    from bisect_torch.cli.parser import parse
 
     try:
         options = parse(words)

@@ -12,8 +12,9 @@ import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from argcomplete.lexers import split_line
 
-from bisect_torch.cli import main as program
 from bisect_torch.cli.arguments import DEVICE_KINDS, LOCKS
+from bisect_torch.cli.commands import COMMANDS
+from bisect_torch.cli.parser import build_parser
 from bisect_torch.errors import BisectTorchError
 
 Completer = Callable[..., Iterable[str]]
@@ -47,8 +48,8 @@ def _any_files() -> argparse.ArgumentParser:
 def _completed_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The program's parser with the command that is named, and what completes each of its values."""
     named = next((word for word in words if not word.startswith("-")), "")
-    chosen = next((command for command in program.COMMANDS if command[0] == named), None)
-    parser = program._build_parser(chosen)[0]
+    chosen = next((command for command in COMMANDS if command[0] == named), None)
+    parser = build_parser(chosen)[0]
     for each in _parsers(parser):
         # A line that is not finished is no mistake: argcomplete takes this exit as the end of what can be read.
         each.error = _stop  # type: ignore[method-assign]

@@ -39,7 +39,7 @@ def command(args: argparse.Namespace) -> int:
     """Print the script."""
     from argcomplete.shell_integration import shellcode
 
-    from bisect_torch.cli.main import PROGRAM
+    from bisect_torch.cli.commands import PROGRAM
 
     print(shellcode([PROGRAM], shell=args.shell).strip())
     return 0

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bisect_torch.cli.main import PROGRAM
+from bisect_torch.cli.commands import PROGRAM
 from bisect_torch.errors import UsageError
 
 _LIKELY = 0.75

@@ -189,7 +189,7 @@ def _prepare(args: argparse.Namespace, group: Group, results: ResultsFile, folde
 
 def _run_options(args: argparse.Namespace, group: Group, folder: Path) -> argparse.Namespace:
     """The options of a run under the conditions of the claim. They come from a stranger: argparse checks them."""
-    from bisect_torch.cli.main import parse
+    from bisect_torch.cli.parser import parse
 
     then = group.conditions
     words = [f"--versions={','.join(group.builds)}", f"--device={','.join(then.devices)}", f"--seed={then.seed}"]

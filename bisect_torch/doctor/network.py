@@ -11,7 +11,8 @@ from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.releases import load_catalogue
 from bisect_torch.releases.index import backend_index_url, effective_options, is_local
-from bisect_torch.releases.pages import find_links_files, index_files, shown_url
+from bisect_torch.releases.index_file import shown_url
+from bisect_torch.releases.pages import find_links_files, index_files
 
 TIMEOUT_S = 5.0
 """Longest silence of an index; twice this for its whole answer."""

@@ -18,7 +18,7 @@ from bisect_torch.engine import host
 from bisect_torch.engine.earlier import Conditions, command_lines, conditions_of
 from bisect_torch.engine.ledger import display_names
 from bisect_torch.engine.request import RunRequest, RunResult
-from bisect_torch.environments.locking import lock_digest, only_pins
+from bisect_torch.environments.lock_text import lock_digest, only_pins
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind, Observation, Series, Transition, is_variant_name
 from bisect_torch.releases.locks import parse_lock

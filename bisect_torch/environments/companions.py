@@ -12,8 +12,9 @@ from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build
 from bisect_torch.releases.index import own_index_url
+from bisect_torch.releases.index_file import IndexFile, shown_url
 from bisect_torch.releases.locks import Pin
-from bisect_torch.releases.pages import IndexFile, index_files, shown_url
+from bisect_torch.releases.pages import index_files
 
 COMPANIONS = frozenset(
     {

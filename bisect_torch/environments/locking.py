@@ -7,23 +7,18 @@ build's day, in one resolution with everything asked for, and kept in the store.
 from __future__ import annotations
 
 import functools
-import hashlib
-import re
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch import own_digest
 from bisect_torch.environments.failures import NotInstallable, left_the_index
+from bisect_torch.environments.lock_text import digest_of, statements
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.environments.pythons import Interpreter
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import Pin, parse_lock
-
-_COMMENT = re.compile(r"(^|\s)#.*")
-_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!-]+( ?; [^@/\\]+?)?( --hash=sha256:[0-9a-f]{64})+")
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ def _read(path: Path, options: EnvironmentOptions, *, committed: bool) -> Lock:
         raise InfrastructureError(f"the lock {path} is damaged", hint="remove it; it is then made anew") from None
     found = statements(text)
     lines = sorted(found) + _editable_lines(options)
-    lock = Lock(path, _digest(lines), tuple(line for line in found if not line.startswith("-")), committed)
+    lock = Lock(path, digest_of(lines), tuple(line for line in found if not line.startswith("-")), committed)
     if not any(line.startswith("torch==") for line in lock.requirements):
         raise NotInstallable(f"the lock {path.name} does not hold torch")
     return lock
@@ -146,28 +141,6 @@ def _editable_lines(options: EnvironmentOptions) -> list[str]:
     from bisect_torch.environments.projects import build_digest
 
     return sorted(f"editable {each} {build_digest(each)}" for each in options.editable)
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def lock_digest(text: str) -> str:
-    """The hash of a lock that holds no editable project."""
-    return _digest(sorted(statements(text)))
-
-
-def only_pins(text: str) -> bool:
-    """Whether a lock holds nothing but ``name==version`` with hashes: no address, no option, nothing without a hash."""
-    found = statements(text)
-    return bool(found) and all(_PINNED.fullmatch(statement) for statement in found)
-
-
-def statements(text: str) -> list[str]:
-    """The requirements and options of a lock, each on one line, without comments."""
-    joined = text.replace("\\\n", " ")
-    lines = ((_COMMENT.sub("", line) if "#" in line else line).split() for line in joined.splitlines())
-    return [" ".join(words) for words in lines if words]
 
 
 def hashed_part(lock: Lock) -> str:

@@ -19,7 +19,7 @@ from bisect_torch import own_digest
 from bisect_torch.child_processes import Completed
 from bisect_torch.environments.companions import COMPANIONS, check_sources
 from bisect_torch.environments.failures import NotInstallable, TransientFailure
-from bisect_torch.environments.locking import statements
+from bisect_torch.environments.lock_text import statements
 from bisect_torch.environments.options import EnvironmentOptions
 from bisect_torch.environments.projects import build_digest
 from bisect_torch.environments.pythons import Interpreter

@@ -17,16 +17,9 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.catalogue import Release, load_catalogue
+from bisect_torch.releases.index_file import IndexFile, shown_url
 from bisect_torch.releases.locks import lock_path, read_lock
-from bisect_torch.releases.pages import (
-    IndexFile,
-    Outdated,
-    find_links_files,
-    index_files,
-    kept_files,
-    local_path,
-    shown_url,
-)
+from bisect_torch.releases.pages import Outdated, find_links_files, index_files, kept_files, local_path
 from bisect_torch.releases.platforms import (
     Target,
     fits_others,

@@ -15,8 +15,9 @@ from packaging.version import InvalidVersion, Version
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.releases.catalogue import OLDEST_RELEASE, Release, load_catalogue, write_catalogue
 from bisect_torch.releases.index import IndexOptions, effective_options, uv_index_arguments
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.locks import check_lock, lock_path, make_lock, parse_lock, read_lock
-from bisect_torch.releases.pages import IndexFile, find_links_files, index_files
+from bisect_torch.releases.pages import find_links_files, index_files
 from bisect_torch.releases.platforms import LINUX_X86_64, LOCKED_PLATFORMS, Target, named_pythons, sorted_pythons
 from bisect_torch.releases.remote_wheel import torch_wheel_facts, unpacked_bytes
 from bisect_torch.releases.served import web_session

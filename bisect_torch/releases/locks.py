@@ -23,7 +23,7 @@ from packaging.version import Version
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.redaction import variables_for_uv
 from bisect_torch.releases.catalogue import envs_folder
-from bisect_torch.releases.pages import IndexFile
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.platforms import LINUX_AARCH64, LINUX_X86_64, MACOS_ARM64, Target
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import CANDIDATE_SUFFIX, Build, BuildKind
 from bisect_torch.releases.catalogue import load_catalogue
 from bisect_torch.releases.index import best_file, builds_of, own_index_url
+from bisect_torch.releases.index_file import IndexFile, shown_url
 from bisect_torch.releases.nightly_ledger import NightlyLedger, SeenWheel, seen_wheel
 from bisect_torch.releases.nightly_words import TEST, day_of
-from bisect_torch.releases.pages import IndexFile, index_files, shown_url
+from bisect_torch.releases.pages import index_files
 from bisect_torch.releases.platforms import LINUX_X86_64, this_platform
 from bisect_torch.threads import map_in_threads
 

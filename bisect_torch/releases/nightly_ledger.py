@@ -12,7 +12,7 @@ from packaging.utils import parse_wheel_filename
 from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.parsed import record
-from bisect_torch.releases.pages import IndexFile
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.sizes import KnownWheel
 
 _SCHEMA = 1

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from bisect_torch import own_digest
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.parsed import record
+from bisect_torch.releases.index_file import IndexFile
 
 _CACHE_SECONDS = 600
 _CACHE_SCHEMA = 2
@@ -22,33 +23,6 @@ _TIMEOUT_S = 20.0
 
 Outdated = Callable[[InfrastructureError, str], None]
 """Told why an index could not be asked, and how old the answer is that is taken instead: ``3 hours``."""
-
-
-@dataclass(frozen=True)
-class IndexFile:
-    """A wheel that an index or folder offers.
-
-    Args:
-        url: Where it can be downloaded; a path for a local folder.
-        sha256: Hexadecimal, where the index gives it.
-        bytes: Size, where the index gives it.
-        uploaded: When, where the index gives it.
-        yanked: The reason, possibly empty; None when it is not yanked.
-    """
-
-    filename: str
-    url: str
-    sha256: str | None = None
-    bytes: int | None = None
-    uploaded: datetime.datetime | None = None
-    yanked: str | None = None
-    requires_python: str | None = None
-
-
-def shown_url(url: str) -> str:
-    """The address without user name, password, query and fragment, fit for a message."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def index_files(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import requests
 
 from bisect_torch.errors import InfrastructureError
-from bisect_torch.releases.pages import shown_url
+from bisect_torch.releases.index_file import shown_url
 from bisect_torch.releases.patience import PASSING, patiently
 
 _TIMEOUT_S = 30.0

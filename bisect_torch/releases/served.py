@@ -27,7 +27,7 @@ from pypi_simple import (
 from requests.auth import HTTPBasicAuth
 
 from bisect_torch.errors import InfrastructureError
-from bisect_torch.releases.pages import IndexFile, shown_url
+from bisect_torch.releases.index_file import IndexFile, shown_url
 from bisect_torch.releases.patience import patiently
 
 _NO_ANSWER = (

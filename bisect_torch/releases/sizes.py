@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from bisect_torch.errors import InfrastructureError
 from bisect_torch.parsed import record
 from bisect_torch.releases.catalogue import envs_folder
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.locks import Pin
-from bisect_torch.releases.pages import IndexFile
 from bisect_torch.releases.platforms import Target
 
 _SCHEMA = 1

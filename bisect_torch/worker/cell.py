@@ -9,30 +9,18 @@ import contextlib
 import faulthandler
 import functools
 import gc
-import hashlib
-import itertools
-import json
 import os
 import socket
 import sys
 import tempfile
 import threading
-import time
 import traceback
-import warnings
-from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Optional
 
-from bisect_torch.worker import guarding, ignored, launch, outcome, preload, recording, system
+from bisect_torch.worker import circumstances, guarding, ignored, launch, outcome, preload, recording, system
 from bisect_torch.worker.beside import Openings, openings_of
 from bisect_torch.worker.launch import CellEnds
 from bisect_torch.worker.protocol import Decoder, encode
-
-_MOST_WARNINGS = 50
-_LONGEST_WARNING = 500
-
-_own_folder: List[str] = []
-"""The cell's temporary folder, where compilers leave modules too."""
 
 
 class Channel:
@@ -77,7 +65,7 @@ def run_forked(request: Dict[str, Any], ends: CellEnds, nonce: bytes, openings: 
     status = _run_guarded(request, Channel(ends.channel, nonce), ends.folder, openings)
     if request.get("full_teardown"):
         raise SystemExit(status)
-    flush()
+    circumstances.flush()
     os._exit(status)
 
 
@@ -133,7 +121,7 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str, openings: Optio
     recording.set_thorough(bool(request.get("thorough")))
     os.environ.update(launch.cell_variables(folder))
     tempfile.tempdir = None
-    _own_folder[:] = [os.path.realpath(folder)]
+    circumstances.begin(folder)
     if request["kind"] != "expand":
         guarding.enable()
     if openings is not None:
@@ -162,7 +150,7 @@ def _run(request: Dict[str, Any], channel: Channel, folder: str, openings: Optio
     gc.collect()
     if _threads_left() and request["kind"] not in ("script", "pytest"):
         # The interpreter's end would wait for them for ever. That is the case's doing, not a fault of the build.
-        flush()
+        circumstances.flush()
         os._exit(status)
     return status
 
@@ -191,8 +179,8 @@ def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object])
 
     facts: Dict[str, Any] = {"phase": "load"}
     known = len(sys.modules)
-    clock = Clock()
-    with recorded_warnings(facts):
+    clock = circumstances.Clock()
+    with circumstances.recorded_warnings(facts):
         try:
             preload.torch_for(request)
             definition = _declared(request["file"], request["case"])
@@ -208,7 +196,7 @@ def _run_case(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object])
             facts.update(outcome.facts_of(raised, request["file"]))
             traceback.clear_frames(raised.__traceback__)
     clock.stop(facts)
-    circumstances(facts, request["file"], known)
+    circumstances.add(facts, request["file"], known)
     return {"facts": facts, "exit_status": 0}
 
 
@@ -225,88 +213,3 @@ def _declared(file: str, name: str) -> Any:
             if definition.name == name:
                 return definition
     raise api.Skip("the case file does not declare it on this build")
-
-
-class Clock:
-    """Time and peak memory from :meth:`start` to :meth:`stop`."""
-
-    def __init__(self) -> None:
-        self._started: Optional[float] = None
-        self._resident: Optional[int] = None
-
-    def start(self) -> None:
-        """Measure from here."""
-        self._resident = system.reset_peak()
-        self._started = time.perf_counter()
-
-    def stop(self, facts: Dict[str, Any]) -> None:
-        """Add the facts ``elapsed_s`` and ``peak_rss_bytes``: how much the cell's memory grew at most."""
-        if self._started is None:
-            return
-        facts["elapsed_s"] = time.perf_counter() - self._started
-        if self._resident is not None:
-            facts["peak_rss_bytes"] = max(0, system.peak_bytes() - self._resident)
-
-
-@contextlib.contextmanager
-def recorded_warnings(facts: Dict[str, Any]) -> Iterator[None]:
-    """Record Python warnings, each kind once per place, into ``facts``; they are not printed."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        yield
-    noted: List[str] = []
-    for warning in caught or ():
-        note_warning(noted, warning.category, warning.message)
-    facts["warnings"] = json.dumps(noted)
-
-
-def note_warning(noted: List[str], category: type, message: object) -> None:
-    """Add ``Category: message`` to a bounded list, once."""
-    text = ("%s: %s" % (category.__name__, message))[:_LONGEST_WARNING]
-    if len(noted) < _MOST_WARNINGS and text not in noted:
-        noted.append(text)
-
-
-def circumstances(facts: Dict[str, Any], file: str, known: int) -> None:
-    """Add what is known only at the end: threads of torch, local modules really imported, peak device memory.
-
-    Args:
-        known: How many modules had been imported before the file was loaded.
-    """
-    torch = sys.modules.get("torch")
-    with contextlib.suppress(AttributeError, RuntimeError):
-        facts["threads"] = torch.get_num_threads()  # type: ignore[union-attr]
-    facts["local_modules"] = json.dumps(local_modules(file, _newest_modules(known)), sort_keys=True)
-    with contextlib.suppress(AttributeError, RuntimeError):
-        if torch is not None and torch.cuda.is_initialized():
-            facts["peak_device_bytes"] = int(torch.cuda.max_memory_allocated())
-
-
-def _newest_modules(known: int) -> List[ModuleType]:
-    # From the end, so that a fork does not touch (and copy the memory of) the thousands of modules before.
-    newest = itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - known))
-    return [sys.modules[name] for name in list(newest)]
-
-
-def local_modules(file: str, modules: List[ModuleType]) -> Dict[str, str]:
-    """Relative path to SHA-256 of the modules that were loaded from the case file's folder, itself left out."""
-    folder = os.path.dirname(os.path.realpath(file))
-    others = tuple(os.path.join(each, "") for each in (sys.prefix, sys.base_prefix, *_own_folder))
-    found: Dict[str, str] = {}
-    for module in modules:
-        path = getattr(module, "__file__", None)
-        if not isinstance(path, str) or not path.endswith(".py"):
-            continue
-        real = os.path.realpath(path)
-        inside = real.startswith(folder + os.sep) and "site-packages" not in real and real != os.path.realpath(file)
-        if inside and not real.startswith(others):
-            with contextlib.suppress(OSError), open(real, "rb") as source:
-                found[os.path.relpath(real, folder)] = hashlib.sha256(source.read()).hexdigest()
-    return found
-
-
-def flush() -> None:
-    """Write out what Python holds back."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tup
 
 import pytest
 
-from bisect_torch.worker import cell, outcome, recording
+from bisect_torch.worker import circumstances, outcome, recording
 
 Key = Tuple[str, str]
 """Path of the file, and what stands after ``::`` in the node id."""
@@ -175,7 +175,7 @@ class Reporter(Collected):
     def pytest_warning_recorded(self, warning_message: Any, when: str) -> None:
         """pytest's hook."""
         if when == "runtest" and self._running is not None:
-            cell.note_warning(self._running.warnings, warning_message.category, warning_message.message)
+            circumstances.note_warning(self._running.warnings, warning_message.category, warning_message.message)
 
 
 class _Running:
@@ -190,7 +190,7 @@ class _Running:
         self._skipped: Optional[str] = None
         self._word = "passed"
         self._sections: List[Tuple[str, str]] = []
-        self._clock = cell.Clock()
+        self._clock = circumstances.Clock()
         self._clock.start()
 
     def facts_of(self, raised: BaseException) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO, Type, Union
 
-from bisect_torch.worker import api, cell, outcome, preload
+from bisect_torch.worker import api, circumstances, outcome, preload
 from bisect_torch.worker.ignored import Ignored
 from bisect_torch.worker.origin import Places
 from bisect_torch.worker.own_tests import OwnTests
@@ -33,7 +33,7 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], passe
     path = os.path.abspath(request["file"])
     facts: Dict[str, Any] = {"phase": "load"}
     noted: List[str] = []
-    clock = cell.Clock()
+    clock = circumstances.Clock()
     status = 0
     tests = OwnTests(path)
     known = len(sys.modules)
@@ -69,7 +69,7 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], passe
         status = 1
     clock.stop(facts)
     facts["warnings"] = json.dumps(shadowing(path) + noted)
-    cell.circumstances(facts, path, known)
+    circumstances.add(facts, path, known)
     return {"facts": facts, "exit_status": status}
 
 
@@ -100,7 +100,7 @@ def _become_main(path: str) -> Dict[str, Any]:
 def _print(raised: BaseException, path: str) -> None:
     shown = Places(path).first_of_case(raised.__traceback__)
     sys.excepthook(type(raised), raised.with_traceback(shown), shown)
-    cell.flush()
+    circumstances.flush()
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ def _noted_warnings(noted: List[str]) -> Iterator[None]:
         file: Optional[TextIO] = None,
         line: Optional[str] = None,
     ) -> None:
-        cell.note_warning(noted, category, message)
+        circumstances.note_warning(noted, category, message)
         shown(message, category, filename, lineno, file, line)
 
     warnings.showwarning = note

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.cli.arguments import backend
+from bisect_torch.cli.commands import COMMANDS
 from bisect_torch.cli.completing import BACKENDS
-from bisect_torch.cli.main import COMMANDS, main
+from bisect_torch.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 RESULTS = "decoding.parquet"

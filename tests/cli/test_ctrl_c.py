@@ -112,7 +112,7 @@ def test_only_what_had_begun_is_said_to_be_kept(began: bool, capsys: pytest.Capt
 
 LOST = """
 import os, signal, sys, time, types
-from bisect_torch.cli import main as cli
+from bisect_torch.cli import parser
 from bisect_torch.cli.output import until_interrupted
 from bisect_torch.interruption import Interruption
 class Falls:
@@ -127,7 +127,7 @@ module = types.ModuleType("fake_command")
 module.add_parser = lambda subparsers: subparsers.add_parser("fake")
 module.command = command
 sys.modules["fake_command"] = module
-cli.COMMANDS = (("fake", "fake_command", "", False),)
+parser.COMMANDS = (("fake", "fake_command", "", False),)
 sys.argv = ["bisect-torch", "fake"]
 from bisect_torch.cli.entry import main
 sys.exit(main())

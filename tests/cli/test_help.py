@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.cli.main import COMMANDS, main, parse
+from bisect_torch.cli.commands import COMMANDS
+from bisect_torch.cli.main import main
+from bisect_torch.cli.parser import parse
 
 SNAPSHOTS = Path(__file__).parents[1] / "data" / "help"
 ENVS = ("build", "list", "path", "remove", "prune", "lock", "check")

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.cli.main import COMMANDS, main, parse
+from bisect_torch.cli.commands import COMMANDS
+from bisect_torch.cli.main import main
+from bisect_torch.cli.parser import parse
 from bisect_torch.cli.run_request import tell_late_options
 from bisect_torch.environments import Store
 

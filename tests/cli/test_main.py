@@ -10,6 +10,8 @@ import types
 import pytest
 
 from bisect_torch.cli import main as cli
+from bisect_torch.cli import parser
+from bisect_torch.cli.commands import COMMANDS
 from bisect_torch.cli.words import before_pytest
 from bisect_torch.errors import InfrastructureError, UsageError
 
@@ -37,7 +39,7 @@ def fake(monkeypatch):
     module.add_parser = add_parser
     module.command = lambda args: 0
     monkeypatch.setitem(sys.modules, "fake_command_module", module)
-    monkeypatch.setattr(cli, "COMMANDS", (("fake", "fake_command_module", "does nothing", True), cli.COMMANDS[1]))
+    monkeypatch.setattr(parser, "COMMANDS", (("fake", "fake_command_module", "does nothing", True), COMMANDS[1]))
     monkeypatch.delenv("BISECT_TORCH_DEBUG", raising=False)
     return module
 
@@ -54,9 +56,8 @@ def test_help_and_version_import_no_library_and_no_command(words):
     )
     done = in_child(code)
     assert done.returncode == 0
-    assert (
-        done.stderr == "LOADED [] [] ['bisect_torch.cli.output', 'bisect_torch.cli.words', 'bisect_torch.cli.main']\n"
-    )
+    modules = [f"bisect_torch.cli.{name}" for name in ("output", "commands", "words", "parser", "main")]
+    assert done.stderr == f"LOADED [] [] {modules}\n"
 
 
 @pytest.mark.parametrize(("command", "loaded"), [("judge", set()), ("report", {"numpy"})])
@@ -93,7 +94,7 @@ def test_the_end_of_the_program_looks_for_no_garbage():
 def test_help_shows_every_command_and_examples(capsys):
     assert cli.main([]) == 0
     text = capsys.readouterr().out
-    assert all(f"\n    {name} " in text for name, *_ in cli.COMMANDS)
+    assert all(f"\n    {name} " in text for name, *_ in COMMANDS)
     assert "bisect-torch run repro.py --from 2.6.0 --to 2.9.1" in text
 
 
@@ -135,7 +136,7 @@ def test_a_mistyped_line_ends_with_2_and_says_what_was_meant(fake, capsys, words
 
 
 def test_a_command_that_runs_nothing_refuses_words_after_dashes(fake, capsys, monkeypatch):
-    monkeypatch.setattr(cli, "COMMANDS", (("fake", "fake_command_module", "does nothing", False),))
+    monkeypatch.setattr(parser, "COMMANDS", (("fake", "fake_command_module", "does nothing", False),))
     assert cli.main(["fake", "--", "ls"]) == 2
     assert capsys.readouterr().err.startswith("error: fake takes no command after --\nhint: ")
 
@@ -199,11 +200,11 @@ def test_debug_is_known_to_the_command_wherever_it_stands(fake):
 def test_a_reader_that_closes_the_pipe_is_no_fault():
     code = (
         "import sys, types\n"
-        "from bisect_torch.cli import main as cli\n"
+        "from bisect_torch.cli import main as cli, parser\n"
         "module = types.ModuleType('m'); sys.modules['m'] = module\n"
         "module.add_parser = lambda subparsers: subparsers.add_parser('fake')\n"
         "module.command = lambda args: sys.stdout.write('x' * 1_000_000) and 0\n"
-        "cli.COMMANDS = (('fake', 'm', '', False),)\n"
+        "parser.COMMANDS = (('fake', 'm', '', False),)\n"
         "sys.exit(cli.main(['fake']))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -12,8 +12,9 @@ from bisect_torch import own_digest
 from bisect_torch.environments import stamp
 from bisect_torch.errors import BisectTorchError
 from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.nightly_ledger import NightlyLedger, SeenWheel
-from bisect_torch.releases.pages import IndexFile, _read_cache, _write_cache
+from bisect_torch.releases.pages import _read_cache, _write_cache
 from bisect_torch.results.said import read_said
 from tests.hold.test_stored import is_one_line
 from tests.support.tally import Tally

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from packaging.tags import platform_tags
 
 from bisect_torch.releases.index import builds_of, known_pythons
-from bisect_torch.releases.pages import IndexFile
+from bisect_torch.releases.index_file import IndexFile
 from bisect_torch.releases.platforms import Target
 
 HERE = next(iter(platform_tags()))

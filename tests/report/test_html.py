@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bisect_torch.cases.selecting import matching
-from bisect_torch.cli import main as program
+from bisect_torch.cli import parser as program
 from bisect_torch.cli.judge import judged_again
 from bisect_torch.model import BuildKind, Series, Verdict
 from bisect_torch.report.drift import drifts
@@ -269,7 +269,7 @@ def test_a_shipped_case_is_named_by_its_suite() -> None:
 
 def _parsed(line: str):  # type: ignore[no-untyped-def]
     own, _ = program.before_dashes(shlex.split(line)[1:])
-    parser, _ = program._build_parser(program._chosen(own))
+    parser, _ = program.build_parser(program.chosen_by(own))
     args, unknown = parser.parse_known_args(own)
     assert unknown == []
     return args

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from bisect_torch.environments.locking import only_pins
+from bisect_torch.environments.lock_text import only_pins
 from bisect_torch.redaction import Private
 from bisect_torch.results import ResultsFile
 from tests.results.made import observation
