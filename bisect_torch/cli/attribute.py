@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bisect_torch.cli.options import add_pass_env_option, add_store_option
 from bisect_torch.cli.running_options import add_dry_run_option
 from bisect_torch.errors import UsageError
-from bisect_torch.redaction import HIDDEN, STORE
+from bisect_torch.redaction import HIDDEN, STORE, inside
 
 if TYPE_CHECKING:
     from bisect_torch.cases import Discovered
@@ -91,7 +91,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         refuse_in_vain(request.run)
         return 0
     found = Attributing(request, lambda: PlainReport(sys.stderr, quiet=args.quiet), interruption).execute()
-    result = request.run.file.private.inside(found)
+    result = inside(found, request.run.file.private)
     if args.json:
         import json
 

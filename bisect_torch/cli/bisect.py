@@ -128,6 +128,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run_plan import print_plan, print_wrapped, refuse_in_vain
     from bisect_torch.cli.run_request import tell_late_options
     from bisect_torch.engine.search.bisection import Bisection
+    from bisect_torch.redaction import inside
     from bisect_torch.report.bisection import BisectionReport
 
     profiling = Profiling(args.profile)
@@ -144,7 +145,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     observe = BisectionReport(sys.stderr, quiet=args.quiet)
     with profiling.written(request.run.file.private):
         result = Bisection(request, profiling.observing(observe), interruption).execute()
-    _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
+    _print(inside(result, request.run.file.private), findings_of(request, result), as_json=args.json)
     return result.exit_code
 
 
@@ -172,6 +173,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
 
 def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
     """What the reports are made from: the builds of the range that was searched."""
+    from bisect_torch.redaction import inside
     from bisect_torch.report.findings import Findings
 
     names = _shown(result) or tuple(build.name for build in request.run.builds)
@@ -199,7 +201,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         runs=request.run.file.runs,
         sources=request.run.file.sources,
     )
-    return request.run.file.private.inside(found)
+    return inside(found, request.run.file.private)
 
 
 def _shown(result: BisectResult) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch import analysis
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
+    from bisect_torch.redaction import inside
     from bisect_torch.report.findings import Findings
     from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
@@ -106,7 +107,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         runs=results.runs,
         sources=results.sources,
     )
-    return results.private.inside(found)
+    return inside(found, results.private)
 
 
 def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:

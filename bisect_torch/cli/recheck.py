@@ -100,6 +100,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.engine.recheck import compare, narrowed, plan_recheck, refuse_older
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
+    from bisect_torch.redaction import inside
     from bisect_torch.report.recheck import Recheck
     from bisect_torch.report.terminal import open_report
     from bisect_torch.results import ResultsFile
@@ -147,7 +148,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         notes=(*plan.notes, *request.plan.notes),
         machine=(host.machine_class(), host.cpu_name()),
     )
-    found = request.file.private.inside(found)
+    found = inside(found, request.file.private)
     _print(found, args)
     if args.state is not None and not found.interrupted:
         write_said(args.state, rows, said)

@@ -273,22 +273,24 @@ def _agreed(args: argparse.Namespace) -> bool:
 
 def _tell_refused(found: Sequence[Verified], results: ResultsFile) -> int:
     """Of a dry run: of which claims nothing can be said here."""
+    from bisect_torch.redaction import inside
     from bisect_torch.report.terminal import print_lines, width_for
     from bisect_torch.report.verifying import sentence_lines
 
-    for each in results.private.inside(tuple(found)):
+    for each in inside(tuple(found), results.private):
         print_lines(sentence_lines(each, width_for(sys.stdout)))
     return 0
 
 
 def _tell(found: Sequence[Verified], claims: Sequence[Claim], results: ResultsFile, args: argparse.Namespace) -> int:
     from bisect_torch.analysis.verifying import exit_code
+    from bisect_torch.redaction import inside
     from bisect_torch.report.terminal import print_lines, width_for
     from bisect_torch.report.verifying import verified_data, verified_lines
 
     order = {id(claim.transition): place for place, claim in enumerate(claims)}
     code = exit_code(found)
-    shown = results.private.inside(tuple(sorted(found, key=lambda each: order[id(each.claim)])))
+    shown = inside(tuple(sorted(found, key=lambda each: order[id(each.claim)])), results.private)
     if args.json:
         import json
 

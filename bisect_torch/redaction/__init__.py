@@ -12,6 +12,7 @@ from bisect_torch.redaction.own_process import conceal
 from bisect_torch.redaction.patterns import STORE
 from bisect_torch.redaction.private import JSON_FIELDS, TEXT_FIELDS, Private
 from bisect_torch.redaction.shapes import HIDDEN, without_tokens
+from bisect_torch.redaction.tool_values import inside
 
 __all__ = [
     "HIDDEN",
@@ -21,6 +22,7 @@ __all__ = [
     "Private",
     "conceal",
     "holds_credentials",
+    "inside",
     "is_secret_name",
     "private_of",
     "secret_values",

@@ -19,17 +19,14 @@ Replacing twice changes nothing, and a text without anything private is given ba
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
-from bisect_torch.analysis.columns import Columns
-from bisect_torch.model import Observation, Point, Series
+from bisect_torch.model import Observation
 from bisect_torch.redaction.patterns import (
     ACCOUNT_HOME,
     CWD,
@@ -59,7 +56,6 @@ _CLEAN_CHARACTERS = 2**24
 _CHARACTERS_BESIDE = 100
 """Bytes that an entry of a set of texts takes besides the text."""
 
-Value = TypeVar("Value")
 JSON_FIELDS = ("parameters", "warnings", "measurements", "local_modules")
 TEXT_FIELDS = (
     "build_name", "case_file", "case", "instance", "issue", "reason", "error_type", "message", "root_type",
@@ -183,22 +179,13 @@ class Private:
 
     # --- values of the tool
 
-    def inside(self, value: Value) -> Value:
-        """A value of the tool's types with every text in it redacted: dataclasses, tuples, mappings, paths.
-
-        Of observations only the names are looked at, which a run keeps as they are: their facts were redacted when they
-        entered results, or when a file that did not do that was opened.
-        """
-        after: Any = self._inside(value, {})
-        return after  # type: ignore[no-any-return]
-
     def observation(self, observation: Observation) -> Observation:
         """An observation as it may be kept."""
         changes = {}
         values = vars(observation)
         for names, clean in ((TEXT_FIELDS, self._clean.texts), (JSON_FIELDS, self._clean_json.texts)):
             for name in [name for name in names if values[name] not in clean]:
-                after = self._field(name, values[name])
+                after = self.field(name, values[name])
                 if after != values[name]:
                     changes[name] = after
         return dataclasses.replace(observation, **changes) if changes else observation  # type: ignore[arg-type]
@@ -206,7 +193,7 @@ class Private:
     def facts(self, facts: Mapping[str, object]) -> dict[str, object]:
         """What a worker saw of a cell, as it may leave this machine."""
         texts = {name: text for name in (*TEXT_FIELDS, *JSON_FIELDS) if isinstance(text := facts.get(name), str)}
-        return {**facts, **{name: self._field(name, text) for name, text in texts.items()}}
+        return {**facts, **{name: self.field(name, text) for name, text in texts.items()}}
 
     def are_clean(self, texts: Iterable[str | None], json_texts: Iterable[str | None]) -> bool:
         """Whether all of these were seen before in such fields, and nothing in them had to be replaced.
@@ -224,9 +211,10 @@ class Private:
             name: One of :data:`TEXT_FIELDS` and :data:`JSON_FIELDS`.
         """
         clean = self._clean_json if name in JSON_FIELDS else self._clean
-        return texts if clean.texts.issuperset(texts) else [self._field(name, text) for text in texts]
+        return texts if clean.texts.issuperset(texts) else [self.field(name, text) for text in texts]
 
-    def _field(self, name: str, text: str) -> str:
+    def field(self, name: str, text: str) -> str:
+        """What stands in one of :data:`TEXT_FIELDS` and :data:`JSON_FIELDS`, as it may be kept."""
         clean, redact = (self._clean_json, self.json) if name in JSON_FIELDS else (self._clean, self.redact)
         if text in clean.texts:
             return text
@@ -234,91 +222,6 @@ class Private:
         if after == text:
             clean.add(text)
         return after
-
-    def _named(self, observation: Observation) -> Observation:
-        names = {name: self.redact(getattr(observation, name)) for name in ("build_name", "case_file", "case")}
-        names["instance"] = self.instance(observation.instance)
-        changed = {name: text for name, text in names.items() if text != getattr(observation, name)}
-        return dataclasses.replace(observation, **changed) if changed else observation  # type: ignore[arg-type]
-
-    def _inside(self, value: Any, known: dict[Any, Any]) -> Any:
-        """
-        Args:
-            known: What has been looked at: ids of values (which must live on) to what they became, and the parts that
-                many points share and that have nothing private in them.
-        """
-        if type(value) is str:  # most are; it need not be asked what else it might be
-            return self.redact(value)
-        if type(value) is Point:
-            return self._point(value, known)
-        if isinstance(value, enum.Enum) or value is None or isinstance(value, (bool, int, float)):
-            return value
-        if isinstance(value, str):
-            return self.redact(value)
-        if isinstance(value, PurePath):
-            return type(value)(self.redact(str(value)))
-        if isinstance(value, Mapping):
-            return {self._inside(key, known): self._inside(each, known) for key, each in value.items()}
-        if isinstance(value, (tuple, list, frozenset)) and not hasattr(value, "_fields"):
-            return type(value)(self._inside(each, known) for each in value)
-        if isinstance(value, Observation):
-            return self._named(value)
-        if isinstance(value, Columns):
-            return self._named_columns(value)
-        if isinstance(value, Series) and value.alike is not None:
-            return self._series(value, known)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._point(value, known) if isinstance(value, Point) else self._once(value, known)
-        return value
-
-    def _point(self, point: Point, known: dict[Any, Any]) -> Point:
-        """Points are many, and most of them share all that may hold a name; digests hold none."""
-        shared = (point.build, point.judgement, tuple(point.counts), point.in_forks)
-        if shared in known:
-            return point
-        after: Point = self._inside_dataclass(point, known)
-        if after is point:
-            known[shared] = None
-        return after
-
-    def _series(self, series: Series, known: dict[Any, Any]) -> Series:
-        """What many series share is looked at once; what was measured in a cell holds no name."""
-        shared = series.answers, series.builds
-        if id(series.answers) not in known:
-            known[id(series.answers)] = shared, all(self._inside(each, known) == each for each in shared)
-        names = {name: self._field(name, getattr(series, name)) for name in ("case_file", "instance")}
-        changed: dict[str, Any] = {name: text for name, text in names.items() if text != getattr(series, name)}
-        if not known[id(series.answers)][1]:
-            changed |= {
-                "builds": self._inside(series.builds, known),
-                "points": tuple(self._inside(point, known) for point in series.points),
-                "alike": None,
-            }
-        return dataclasses.replace(series, **changed) if changed else series
-
-    def _once(self, value: Any, known: dict[Any, Any]) -> Any:
-        if id(value) not in known:
-            known[id(value)] = value, self._inside_dataclass(value, known)
-        return known[id(value)][1]
-
-    def _named_columns(self, columns: Columns) -> Sequence[Observation]:
-        same = all(
-            (self.instance if name == "instance" else self.redact)(str(text)) == text
-            for name in ("build_name", "case_file", "case", "instance")
-            for text in columns.distinct(name)
-        )
-        return columns if same else tuple(self._named(each) for each in columns)
-
-    def _inside_dataclass(self, value: Any, known: dict[Any, Any]) -> Any:
-        changes = {}
-        for name in (field.name for field in dataclasses.fields(value) if field.init):
-            before = getattr(value, name)
-            changed = (
-                self.instance(before) if name == "instance" and isinstance(before, str) else self._inside(before, known)
-            )
-            if changed is not before and changed != before:
-                changes[name] = changed
-        return dataclasses.replace(value, **changes) if changes else value
 
     # --- how
 

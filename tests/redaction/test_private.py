@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.model import Build, BuildKind, Judgement, Point, Series, Verdict
-from bisect_torch.redaction import HIDDEN, Private, private_of, shapes, this_machine
+from bisect_torch.redaction import HIDDEN, Private, inside, private_of, shapes, this_machine
 from bisect_torch.redaction import private as private_module
 from bisect_torch.redaction.private import _ANY_HOME
 from tests.results.made import full, observation
@@ -154,7 +154,7 @@ def test_a_stored_path_is_found_again() -> None:
 def test_values_of_the_tool_keep_their_types_and_stay_consistent() -> None:
     build = Build(BuildKind.LOCAL, "2.9.1", "/home/alice/venv/bin/python", python=Path("/home/alice/venv/bin/python"))
     series = Series("x.py", "f[p=/home/alice]", "cpu", (build.name,), (None,))
-    after_build, after_series = ALICE.inside((build, series))
+    after_build, after_series = inside((build, series), ALICE)
     assert after_build.name == after_series.builds[0] == "<home>/venv/bin/python"
     assert after_build.kind is BuildKind.LOCAL
     assert after_series.instance == ALICE.instance(series.instance)
@@ -168,7 +168,7 @@ def test_points_that_differ_in_what_may_hold_a_name_are_each_looked_at() -> None
 
     points = [point(name, counted) for name in ("", "", "/home/alice/x") for counted in ("error:A", "/home/alice/y")]
     series = Series("x.py", "f", "cpu", ("2.9.1",) * 6, tuple(points))
-    after = ALICE.inside(series)
+    after = inside(series, ALICE)
     assert "alice" not in str(after)
     assert after.points[0] is points[0]
     assert after.points[2] is points[2]
