@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest
-    from bisect_torch.environments import EnvironmentPlan
-    from bisect_torch.environments.plan import PlannedEnvironment
+    from bisect_torch.environments import EnvironmentPlan, PlannedEnvironment
 
 MOST_NAMES = 20
 """Instances that ``--dry-run`` lists; with ``--json`` it lists all."""

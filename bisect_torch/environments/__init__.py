@@ -17,13 +17,8 @@ if TYPE_CHECKING:
     from bisect_torch.environments.install import ensure, list_environments, probe_interpreter, remove
     from bisect_torch.environments.offline import is_offline
     from bisect_torch.environments.options import EnvironmentOptions
-    from bisect_torch.environments.plan import (
-        EnvironmentPlan,
-        PlannedEnvironment,
-        completed,
-        parts_of,
-        plan_environments,
-    )
+    from bisect_torch.environments.plan import completed, parts_of, plan_environments
+    from bisect_torch.environments.planned import EnvironmentPlan, PlannedEnvironment
     from bisect_torch.environments.projects import Project, project_at
     from bisect_torch.environments.pruning import aged, clean_cache, files_of, to_fit, to_prune
     from bisect_torch.environments.requirements import bound_to, extra_requirement
@@ -45,7 +40,8 @@ else:
         install="ensure list_environments probe_interpreter remove",
         offline="is_offline",
         options="EnvironmentOptions",
-        plan="EnvironmentPlan PlannedEnvironment completed parts_of plan_environments",
+        plan="completed parts_of plan_environments",
+        planned="EnvironmentPlan PlannedEnvironment",
         projects="Project project_at",
         pruning="aged clean_cache files_of to_fit to_prune",
         requirements="bound_to extra_requirement",

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import threading
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bisect_torch.environments import pythons
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.offline import is_offline, missing_offline
-from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
+from bisect_torch.environments.options import EnvironmentOptions
+from bisect_torch.environments.plan_words import hints, notes, smaller
+from bisect_torch.environments.planned import EnvironmentPlan, PlannedEnvironment
 from bisect_torch.environments.uses import is_passing
 from bisect_torch.environments.wanted import Wanted, stamped, wanted, wanted_if_locked
 from bisect_torch.errors import InfrastructureError
-from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.model import Build, BuildKind
 from bisect_torch.releases.locks import Pin, parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
 from bisect_torch.threads import map_in_threads
@@ -32,79 +31,6 @@ if TYPE_CHECKING:
 ASSUMED_BYTES_PER_S = 25e6
 ASSUMED_S_PER_ENVIRONMENT = 15.0
 """To unpack or link, check and stamp one environment: measured 8 to 12 s on two cores."""
-
-_HINT_FROM_BYTES = 2_000_000_000
-
-
-@dataclass(frozen=True)
-class PlannedEnvironment:
-    """One build's part of the plan.
-
-    Args:
-        python: Minor version it will have; None for a local interpreter and where no Python fits.
-        request: What to give :func:`ensure` as ``python``.
-        present: The environment, when it is there. Whether its files are unchanged is seen when it is used.
-        reason: Why it cannot be installed; empty when it can.
-        lock_hash: Of the lock that it is or will be made from, where that is known already.
-        lock: That lock.
-        offline: Why it cannot be made while no server may be asked; empty when it can.
-        trouble: What went wrong on our side while looking; :func:`ensure` tries again.
-        open: Nobody has looked for its lock beyond what is there: see :func:`completed`.
-    """
-
-    build: Build
-    python: str | None
-    request: str | None
-    present: Environment | None = None
-    reason: str = ""
-    lock_hash: str | None = None
-    lock: Path | None = None
-    trouble: InfrastructureError | None = None
-    open: bool = False
-    offline: str = ""
-
-    @property
-    def impossible(self) -> str:
-        """Why there is no environment and will be none, in words; empty where there is one or it can be made."""
-        return self.reason or self.offline
-
-
-@dataclass(frozen=True)
-class EnvironmentPlan:
-    """What a run needs.
-
-    Args:
-        environments: In the order of the builds.
-        download_bytes: Of all wheels that are not in the store's cache, each counted once.
-        disk_bytes: What the store will grow by.
-        unknown: Packages whose size no index states; not counted.
-        free_bytes: On the store's file system.
-        minutes: Expected, on the stated ``basis``.
-        counted: Environments that bytes and minutes are of.
-        hints: What the user may want to do about it.
-        notes: What the user should know: several Pythons, a Python that has to be fetched.
-        budget: Of a run whose environments do not fit the disk all at once; ``download_bytes`` then counts what is
-            downloaded once for each group, ``disk_bytes`` is the largest group's.
-        elsewhere: They are made on other machines, in stores of which nothing is known here.
-    """
-
-    environments: tuple[PlannedEnvironment, ...]
-    download_bytes: int
-    disk_bytes: int
-    unknown: tuple[str, ...]
-    free_bytes: int
-    minutes: float
-    basis: str
-    counted: int = 0
-    hints: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    budget: DiskBudget | None = None
-    elsewhere: bool = False
-
-    @property
-    def missing(self) -> tuple[PlannedEnvironment, ...]:
-        """Those that have to be made."""
-        return tuple(filter(_is_missing, self.environments))
 
 
 def plan_environments(
@@ -147,7 +73,7 @@ def plan_environments(
     looked_at = sum(not one.open for one in planned)
     if troubles and len(troubles) == looked_at:
         raise troubles[0]
-    missing = sum(map(_is_missing, planned))
+    missing = sum(one.is_missing for one in planned)
     counted = missing if at_most is None else min(at_most, missing)
     size = _sizes(found, counted, at_most, options, in_groups=in_groups) if missing else _Size()
     download, disk, budget = size.download_bytes, size.disk_bytes, size.budget
@@ -163,14 +89,8 @@ def plan_environments(
         minutes=(download / ASSUMED_BYTES_PER_S + counted * ASSUMED_S_PER_ENVIRONMENT) / 60,
         counted=counted,
         basis=f"at {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s and {ASSUMED_S_PER_ENVIRONMENT:.0f} s for each environment",
-        hints=_hints(download, options),
-        notes=(
-            *unswept,
-            *_notes(planned, choices),
-            *_dependency_notes(planned, options),
-            *_unresolved_notes(planned, options),
-            *_budget_notes(budget, planned, at_most),
-        ),
+        hints=hints(download, options),
+        notes=(*unswept, *notes(planned, choices, options, budget, searched=at_most is not None)),
         budget=budget,
         elsewhere=elsewhere,
     )
@@ -187,7 +107,7 @@ def _refuse_too_much(environments: int, needed: int, free: int, options: Environ
         raise InfrastructureError(
             f"the disk is too small: {environments} environments need {gb(needed)}, {options.store.root} has"
             f" {gb(free)} free",
-            hint=f"choose another folder with --store{_smaller(options, ', fewer releases, or')}",
+            hint=f"choose another folder with --store{smaller(options, ', fewer releases, or')}",
         )
 
 
@@ -212,7 +132,7 @@ def _sizes(
 
     planned = [one for one, _, _ in found]
     wheels = locked({one.build.name: (pins, target) for one, pins, target in found if target is not None}, options)
-    to_make = [name for name in wheels if name in {one.build.name for one in planned if _is_missing(one)}]
+    to_make = [name for name in wheels if name in {one.build.name for one in planned if one.is_missing}]
     size = sizes([wheels[name] for name in to_make], options).of(counted)
     download, disk = size.download_bytes, size.disk_bytes + counted * OWN_BYTES
     budget = None
@@ -272,10 +192,6 @@ def _of_search(
     downloads += downloads[:1] * (counted - len(downloads))
     on_disk = counted * max(budget.bytes_of([name]) for name in to_make)
     return sum(downloads), min(budget.room_bytes, on_disk)
-
-
-def _is_missing(planned: PlannedEnvironment) -> bool:
-    return planned.present is None and not planned.impossible and planned.build.kind is not BuildKind.LOCAL
 
 
 def _sweep(options: EnvironmentOptions) -> tuple[str, ...]:
@@ -350,78 +266,3 @@ def _look(want: Wanted, choice: pythons.Choice, cancel: threading.Event | None, 
         planned = replace(planned, offline=missing_offline(want, cancel))
     stays = present is not None and not is_passing(want.options.store, want.name)
     return planned, () if stays else want.lock.pins, None if stays else Target(minor)
-
-
-# --- words
-
-
-def _budget_notes(
-    budget: DiskBudget | None, planned: Sequence[PlannedEnvironment], at_most: int | None
-) -> tuple[str, ...]:
-    if budget is None:
-        return ()
-    missing = [one.build.name for one in planned if _is_missing(one) and not one.open]
-    if at_most is not None:
-        large = budget.too_large(missing)
-        come_and_go = "environments of the search are made one after another and removed when the next needs their room"
-        return (f"{budget.reason}: {come_and_go}", *_no_room(large))
-    groups = [[name for name in group if name in missing] for group in budget.groups(list(budget.parts))]
-    numbers = " + ".join(str(len(group)) for group in groups if group)
-    turns = f"{len(missing)} environments are made in turns ({numbers}), each removed after its cells ran"
-    large = budget.too_large(missing)
-    return (f"{budget.reason}: {turns}", *_no_room(large))
-
-
-def _no_room(large: Sequence[str]) -> tuple[str, ...]:
-    return (f"there is no room for {', '.join(large)} even alone",) if large else ()
-
-
-def _hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:
-    if download < _HINT_FROM_BYTES or not _smaller(options, ""):
-        return ()
-    return ("--torch-backend cpu downloads about 0.25 GB for each release, when no GPU is needed",)
-
-
-def _smaller(options: EnvironmentOptions, joiner: str) -> str:
-    """Words for the smaller backend where there is one: the default wheels carry CUDA on Linux x86_64."""
-    carries_cuda = sys.platform == "linux" and platform.machine() == "x86_64" and options.backend == DEFAULT_BACKEND
-    return f"{joiner} take --torch-backend cpu" if carries_cuda else ""
-
-
-def _notes(planned: Sequence[PlannedEnvironment], choices: dict[str, pythons.Choice]) -> tuple[str, ...]:
-    notes = []
-    by_python: dict[str, list[str]] = {}
-    for one in planned:
-        if one.python is not None:
-            by_python.setdefault(one.python, []).append(one.build.name)
-    if len(by_python) > 1:
-        parts = "; ".join(f"Python {python}: {', '.join(names)}" for python, names in by_python.items())
-        notes.append(f"no one Python fits every build: {parts}")
-    can_be = (choices.get(one.build.name) for one in planned if not one.impossible)
-    fetched = sorted({choice.request for choice in can_be if choice is not None and not choice.installed})
-    if fetched:
-        notes.append(f"uv will fetch Python {', '.join(fetched)}")
-    notes += [one.trouble.message for one in planned if one.trouble is not None]
-    return tuple(notes)
-
-
-def _dependency_notes(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> tuple[str, ...]:
-    """Names of builds do not tell that all of them have today's dependencies."""
-    if options.locks != "today" or all(one.build.kind is BuildKind.LOCAL for one in planned):
-        return ()
-    return (
-        "all builds have today's dependencies, not those of their day: what differs between releases is torch, "
-        "and what it pins (--locks release,today shows both)",
-    )
-
-
-def _unresolved_notes(planned: Sequence[PlannedEnvironment], options: EnvironmentOptions) -> tuple[str, ...]:
-    """Of which builds nobody has asked yet whether what the user wants beside torch fits."""
-    extras = [f"--with {name}" for name in dict.fromkeys(text.partition(";")[0].strip() for text in options.extras)]
-    extras += [f"--with-editable {path.name}" for path in options.editable]
-    of_builds = (one for one in planned if one.request is not None and one.lock is None and one.trouble is None)
-    left = [one.build.name for one in of_builds if not one.impossible]
-    if not extras or not left:
-        return ()
-    builds = left[0] if len(left) == 1 else f"{len(left)} builds from {left[0]} to {left[-1]}"
-    return (f"not resolved yet: {', '.join(extras)} on {builds}; that is looked up when an environment is made",)

@@ -171,7 +171,7 @@ def test_a_changed_environment_is_planned_as_there_and_made_anew_when_it_is_used
 def test_the_committed_locks_have_known_sizes_and_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the real releases on Linux x86_64 the plan needs no server at all, and hints at the smaller backend."""
     monkeypatch.setattr(
-        "bisect_torch.environments.plan._smaller", lambda options, joiner: joiner + " --torch-backend cpu"
+        "bisect_torch.environments.plan_words.smaller", lambda options, joiner: joiner + " --torch-backend cpu"
     )
     monkeypatch.setattr(Store, "free_bytes", lambda self: 10**12)
     builds = [build for build in catalogue_builds() if build.version in ("2.4.1", "2.14.0")]
