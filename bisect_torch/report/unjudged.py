@@ -111,6 +111,8 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         return "run the same command again: only what is missing runs"
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
         module = missing[1].partition(".")[0]
+        if module == "bisect_torch":  # a command has the environment's own modules only
+            return "a case file is named without -- and python: bisect-torch run FILE"
         module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
     if verdict is Verdict.BROKEN and reason.startswith("the case's own mistake"):

@@ -27,7 +27,11 @@ def broken(reason: str) -> Series:
 
 @pytest.mark.parametrize(
     ("module", "hint"),
-    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
+    [
+        ("torchvision.ops", "--with torchvision"),
+        ("pkg_resources", "--with 'setuptools<82'"),
+        ("bisect_torch", "a case file is named without -- and python: bisect-torch run FILE"),
+    ],
 )
 def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: str) -> None:
     found = unjudged(findings(series("g", "ok", "ok"), broken(f"No module named {module!r}")))
