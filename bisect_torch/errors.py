@@ -9,7 +9,7 @@ class BisectTorchError(Exception):
     Args:
         message: One line for the user: what is wrong, with the name of the thing.
         hint: What to do about it, printed on a line of its own after ``hint:``.
-        detail: All that another program said about it, for files; never printed as a line.
+        detail: All that another program said about it, for files and ``--debug``; never printed as a line.
     """
 
     exit_code = 3

@@ -41,6 +41,10 @@ _NO_KEY = re.compile(rf"'({_OF_TORCHRUN}|\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD))'
 """What ``torchrun`` sets, and what the tool keeps from cells unless it is told otherwise."""
 
 
+WANTS_FILE = "it wants the file "
+"""How the reason begins that the worker gives where a file of the user's own is not there."""
+
+
 @dataclass(frozen=True)
 class Tolerances:
     """An element is right when ``|actual - reference| <= atol + rtol * |reference|``."""
@@ -196,10 +200,12 @@ def _own_mistake(observation: Observation) -> str | None:
 
 
 def _lacking(observation: Observation) -> str | None:
-    """What the case wants and does not get here, whatever torch is: input, a variable, a Python that can read it, or a
-    module, of which a file beside it has the name (``python FILE`` looks there first)."""
+    """What the case wants and does not get here, whatever torch is: a file, input, a variable, a Python that can read
+    it, or a module, of which a file beside it has the name (``python FILE`` looks there first)."""
     message = observation.root_message or observation.message or ""
     kind, frame = observation.root_type, observation.frame or ""
+    if kind == "FileNotFoundError" and (observation.reason or "").startswith(WANTS_FILE):
+        return observation.reason
     if kind == "EOFError" and message == "EOF when reading a line" and observation.frame_origin in ("case", "local"):
         return "it asks for input, and there is nobody to give any"
     if kind in _SYNTAX and observation.phase == "load" and (not frame or "importlib" in frame.partition(":")[0]):

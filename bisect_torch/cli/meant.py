@@ -15,6 +15,8 @@ from bisect_torch.errors import UsageError
 _LIKELY = 0.75
 """How alike an option must be to stand for one of ours, where it could as well be meant for a script."""
 
+_TOLERANCES = ("--rtol", "--atol")
+
 _VERSION = re.compile(r"v?\d+(\.\d+)+\S*")
 
 
@@ -101,6 +103,8 @@ def unknown_words(
         hint = f"{PROGRAM} --version"
     elif owned_by and name != "--version":
         hints = [f"it belongs to {PROGRAM} {', '.join(owned_by[:3])}{', …' if len(owned_by) > 3 else ''}"]
+        if name in _TOLERANCES and runs_commands:
+            hints = [_judged_later(own, unknown)]
         if command == "bisect" and name == "--versions":
             hints.append("the builds of a search are named by its ends, --good and --bad")
         if for_script:
@@ -114,6 +118,15 @@ def unknown_words(
     else:
         hint = f"`{_help(command)}` lists them"
     return UsageError(f"unknown option {name!r}", hint=hint)
+
+
+def _judged_later(own: Sequence[str], unknown: Sequence[str]) -> str:
+    """What takes the tolerances that a line of ``run`` or ``bisect`` has: the numbers are there once it has run."""
+    given = [word for word in unknown if word.partition("=")[0] in _TOLERANCES or not word.startswith("-")]
+    results = next((own[place + 1] for place, word in enumerate(own[:-1]) if word in ("-o", "--output")), None)
+    line = shlex.join([PROGRAM, "judge", results or "results.parquet", *given])
+    names = ", ".join(f"{name.removeprefix('--')}=…" for name in _TOLERANCES if any(w.startswith(name) for w in given))
+    return f"run without it, then judge what check() has stored, as often as you like: {line}; or write check(…, {names})"
 
 
 def no_such_file(command: str, words: Sequence[str], files: Sequence[str]) -> UsageError | None:

@@ -56,10 +56,14 @@ def print_expected(error: BisectTorchError) -> int:
 
 
 def print_traceback(error: BaseException) -> None:
-    """For ``--debug``."""
+    """For ``--debug``; what another program said about it comes last."""
     import traceback
 
     traceback.print_exception(error)
+    if isinstance(error, BisectTorchError) and error.detail:
+        from bisect_torch.redaction import this_machine
+
+        _write_to_stderr(["", printable(this_machine().hide_secrets(error.detail)).rstrip("\n"), ""])
 
 
 def print_unexpected(error: BaseException, *, debug: bool) -> int:

@@ -138,7 +138,7 @@ class LocalExecutor:
             ):
                 rows = tuple(worker.expand(file.path, thorough=self._conditions.thorough))
         except CaseFileError as error:
-            self._deliver(Expanded(file, environment, (), error.message))
+            self._deliver(Expanded(file, environment, (), error.message, error.detail))
         except BisectTorchError as error:
             self._deliver(Expanded(file, environment, (), f"{file.path}: {error.message}"))
         else:

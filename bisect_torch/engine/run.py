@@ -351,9 +351,11 @@ class Run:
 
     def _on_expanded(self, message: Expanded) -> None:
         if message.error is not None:
+            more = "; the same line with --debug shows its traceback" if message.traceback else ""
             raise UsageError(
-                message.error,
-                hint="the case file failed while it was read; python FILE in an environment with torch shows where",
+                f"{message.error} (with torch {message.environment.build.name})",
+                hint=f"what stands outside of cases runs when the file is read, before any case{more}",
+                detail=message.traceback,
             )
         if message.file.kind is CaseKind.PYTEST:
             self._on_collected(message)

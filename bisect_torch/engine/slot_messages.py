@@ -36,12 +36,17 @@ class CellBegan:
 
 @dataclass(frozen=True)
 class Expanded:
-    """A worker expanded the parameters of a case file, or said why it could not."""
+    """A worker expanded the parameters of a case file, or said why it could not.
+
+    Args:
+        traceback: Of what the file raised; None where it raised nothing, and from other machines.
+    """
 
     file: CaseFile
     environment: Environment
     rows: tuple[Mapping[str, object], ...]
     error: str | None = None
+    traceback: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -46,9 +47,15 @@ class CaseFileError(BisectTorchError):
         facts: What happened, as for a cell.
     """
 
-    def __init__(self, message: str, facts: dict[str, object]) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, facts: dict[str, Any]) -> None:
+        super().__init__(message, detail=facts.get("traceback") or None)
         self.facts = facts
+
+
+def _line_in(path: Path, traceback: str) -> int | None:
+    """The line of a file that was running when an exception was raised; None where the traceback has none of it."""
+    lines = re.findall(rf'^  File "{re.escape(str(path))}", line (\d+)', traceback, re.MULTILINE)
+    return int(lines[-1]) if lines else None
 
 
 class WorkerLostError(InfrastructureError):
@@ -176,7 +183,9 @@ class WorkerProcess:
             facts = reply["facts"]
             told = facts.get("message") or facts.get("reason") or facts.get("signal") or facts.get("outcome")
             kind = f"{facts['error_type']}: " if "error_type" in facts else ""
-            raise CaseFileError(f"{path} cannot be loaded: {kind}{told}", facts)
+            line = _line_in(path, str(facts.get("traceback") or ""))
+            where = f"{path}:{line}:" if line else f"{path}"
+            raise CaseFileError(f"{where} cannot be loaded: {kind}{told}", facts)
         rows: list[dict[str, Any]] = reply["rows"]
         return rows
 

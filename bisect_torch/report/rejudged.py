@@ -11,7 +11,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
 
 _FACTS = (
-    *ROW, "outcome", "phase", "exit_code", "signal", "error_type", "root_type", "frame_origin", "frame",
+    *ROW, "outcome", "phase", "reason", "exit_code", "signal", "error_type", "root_type", "frame_origin", "frame",
     "missing_module", "absent_name", "failed_capability", "returned_false", "checks", "mismatch", "nan_mismatches",
     "inf_mismatches",
 )  # fmt: skip

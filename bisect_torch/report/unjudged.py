@@ -87,11 +87,23 @@ _WANTS_VARIABLE = re.compile(r"it wants the variable (\w+)")
 _SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
 
 
+def _hint_of_missing_file(reason: str) -> str:
+    """What to do where a file of the user's own is not there: :mod:`bisect_torch.worker.missing_file` says where."""
+    name = reason.removeprefix("it wants the file ").partition(", which is not ")[0]
+    if reason.endswith("beside the case file"):
+        return f"Path(__file__).with_name({name!r}) finds it there"
+    if reason.endswith("beside the script"):
+        return f"start the run in the script's folder, or write Path(__file__).with_name({name!r})"
+    return "put it there and run the same command again"
+
+
 def _hint_of_what_lacks(reason: str) -> str:
     """What to do where a case wants something that it does not get; empty where it is something else."""
     if wanted := _WANTS_VARIABLE.match(reason):
         passed = _SECRET.fullmatch(wanted[1])
         return f"--pass-env {wanted[1]}" if passed else "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"
+    if reason.startswith("it wants the file"):
+        return _hint_of_missing_file(reason)
     if reason.startswith("it wants arguments"):
         return "a command has some: -- python SCRIPT ARGUMENTS"
     if reason.startswith("it asks for input"):
@@ -111,6 +123,8 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         return "run the same command again: only what is missing runs"
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
         module = missing[1].partition(".")[0]
+        if module == "bisect_torch":  # a command has the environment's own modules only
+            return "a case file is named without -- and python: bisect-torch run FILE"
         module = _BROUGHT_BY.get(module, module)
         return f"install {module} in that interpreter's environment" if local else f"--with {module}"
     if verdict is Verdict.BROKEN and reason.startswith("the case's own mistake"):

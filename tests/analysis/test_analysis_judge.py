@@ -74,6 +74,25 @@ def test_what_a_case_wants_and_does_not_get_says_nothing_about_the_build(
     assert found.reason.startswith(reason or "")
 
 
+WANTED = "it wants the file inputs.pt, which is not there"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "signature"),
+    [
+        ("FileNotFoundError", WANTED, "broken"),
+        ("FileNotFoundError", None, "error:FileNotFoundError"),
+        ("FileNotFoundError", "something else", "error:FileNotFoundError"),
+        ("RuntimeError", WANTED, "error:RuntimeError"),
+    ],
+)
+def test_a_file_that_is_not_there_is_no_fault_of_the_build_where_the_worker_found_it_to_be_the_user_s_own(
+    kind: str, reason: str | None, signature: str
+) -> None:
+    found = judge(raised(kind, reason=reason))
+    assert (found.signature, found.reason) == (signature, WANTED if signature == "broken" else "")
+
+
 def test_of_a_command_the_last_line_tells_it() -> None:
     said = "AttributeError: partially initialized module 'random' has no attribute 'seed' (most likely due to a …)"
     observation = observe("ok", outcome="exited", exit_code=1, case_file=".", message=said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from bisect_torch.results import ResultsFile
 from tests.engine.conftest import MakeTool
@@ -49,6 +50,14 @@ def test_a_thorough_run_is_another_cell_and_goes_on_as_one(make_tool: MakeTool) 
     assert [run["thorough"] for run in runs] == [False, True], "a run that finds all known leaves no mark"
 
 
+FAILS_WHEN_READ = """
+def sizes(name): return {"small": [1]}[name]
+
+@case(n=sizes("large"))
+def f(n): pass
+"""
+
+
 def test_a_limit_that_cannot_be_told_ends_the_run_with_file_case_and_option(make_tool: MakeTool) -> None:
     tool = make_tool({"2.1.0": ""})
     path = tool.write("cases.py", CASES.replace('f"{batch} GiB"', "batch / 0"))
@@ -57,4 +66,25 @@ def test_a_limit_that_cannot_be_told_ends_the_run_with_file_case_and_option(make
 
     assert answer.code == 2
     message = "case 'sweep': memory=: its function raised for batch=1: ZeroDivisionError: division by zero"
-    assert f"error: {path} cannot be loaded: DeclarationError: {message}" in " ".join(answer.stderr.split())
+    line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if text.startswith("@case"))
+    said = " ".join(answer.stderr.split())
+    assert f"error: {path}:{line}: cannot be loaded: DeclarationError: {message} (with torch 2.1.0)" in said
+
+
+def test_a_file_that_fails_while_it_is_read_is_told_with_its_line_and_a_line_that_shows_the_rest(
+    make_tool: MakeTool,
+) -> None:
+    tool = make_tool({"2.1.0": ""})
+    path = tool.write("cases.py", "import torch\nfrom bisect_torch import case\n" + FAILS_WHEN_READ)
+
+    answer = tool.run("cases.py", "--from", "2.1.0")
+
+    *_, error, hint = answer.stderr.splitlines()
+    assert answer.code == 2
+    assert error == f"error: {path}:4: cannot be loaded: KeyError: 'large' (with torch 2.1.0)"
+    assert "Traceback" not in answer.stderr
+    option = re.search("the same line with (--debug) shows its traceback", hint)
+    assert option is not None
+    told = tool.run("cases.py", "--from", "2.1.0", option[1]).stderr
+    assert f"""  File "{path}", line 6, in <module>\n    @case(n=sizes("large"))\n""" in told
+    assert told.endswith(f"KeyError: 'large'\n\n{error}\n{hint}\n")

@@ -299,6 +299,36 @@ def test_without_ray_a_line_says_how_to_get_it(tool: Tool, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "line", "hint"),
+    [
+        (
+            "Could not find any running Ray instance. Please specify the one to connect to by setting the `--address` "
+            "flag or `RAY_ADDRESS` environment variable.",
+            "error: there is no Ray cluster: this machine is a node of none that answers",
+            "hint: ray start --head makes a cluster of this machine alone, and ray stop ends it; RAY_ADDRESS=HOST:6379 "
+            "before the line names a cluster of which this machine is a node",
+        ),
+        (
+            "Found multiple active Ray instances: {'10.0.0.2:6379', '127.0.0.1:6380'}. Please specify the one to "
+            "connect to by setting the `--address` flag or `RAY_ADDRESS` environment variable.",
+            "error: this machine is a node of several Ray clusters",
+            "hint: RAY_ADDRESS=HOST:PORT before the line names one of them: 10.0.0.2:6379, 127.0.0.1:6380",
+        ),
+    ],
+)
+def test_without_a_cluster_it_is_said_how_to_get_one_and_no_option_of_rays_is_named(
+    said: str, line: str, hint: str, tool: Tool, tmp_path: Path
+) -> None:
+    (tmp_path / "without").mkdir()
+    program = f"def init(**_):\n    raise ConnectionError({said!r})\n\n\ndef shutdown():\n    pass\n"
+    (tmp_path / "without" / "ray.py").write_text(program)
+    root = str(Path(__file__).parents[2])
+
+    with_fake = {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), root]), "RAY_ADDRESS": ""}
+    assert refused(tool, "repro.py", **with_fake) == [line, hint]
+
+
 def test_what_the_nodes_cannot_do_is_refused(tool: Tool) -> None:
     line, hint = refused(tool, "repro.py", "--max-disk", "16GB")
     assert line == "error: --max-disk is for the store of this machine, not for those of a cluster's nodes"

@@ -27,7 +27,11 @@ def broken(reason: str) -> Series:
 
 @pytest.mark.parametrize(
     ("module", "hint"),
-    [("torchvision.ops", "--with torchvision"), ("pkg_resources", "--with 'setuptools<82'")],
+    [
+        ("torchvision.ops", "--with torchvision"),
+        ("pkg_resources", "--with 'setuptools<82'"),
+        ("bisect_torch", "a case file is named without -- and python: bisect-torch run FILE"),
+    ],
 )
 def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: str) -> None:
     found = unjudged(findings(series("g", "ok", "ok"), broken(f"No module named {module!r}")))
@@ -48,6 +52,16 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
         (
             "it asks for input, and there is nobody to give any",
             "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'",
+        ),
+        ("it wants the file a/in.pt, which is not there", "put it there and run the same command again"),
+        (
+            "it wants the file in.pt, which is not in the working directory, but beside the script",
+            "start the run in the script's folder, or write Path(__file__).with_name('in.pt')",
+        ),
+        (
+            "it wants the file in.pt, which is not in the folder of its own in which a case runs, but beside the case "
+            "file",
+            "Path(__file__).with_name('in.pt') finds it there",
         ),
         ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
         ("a file random.py is imported in place of the real random", "rename that file, and run it with --fresh"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from bisect_torch.engine.ray.site import RaySite
 
 _REACH_S = 5.0
-_HINT = "ray start --head begins one here; RAY_ADDRESS=HOST:6379 names one of which this machine is a node"
+_HINT = (
+    "ray start --head makes a cluster of this machine alone, and ray stop ends it; "
+    "RAY_ADDRESS=HOST:6379 before the line names a cluster of which this machine is a node"
+)
+_ADDRESS = re.compile(r"[\w.-]+:\d+")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -51,12 +56,7 @@ def connected(
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            where = "" if address == "auto" else f" at {address}"
-            why = (str(error).splitlines() or [""])[0]
-            raise UsageError(
-                f"no Ray cluster can be used{where}: {why}",
-                hint=_HINT,
-            ) from error
+            raise _unusable(address, error) from error
         finally:
             # Ray takes signals for itself; a run keeps what has finished when one comes.
             for number, handler in handlers.items():
@@ -80,6 +80,20 @@ def _ray(address: str) -> Any:
             "--executor ray needs ray, which is not installed", hint='pip install "bisect-torch[ray]"'
         ) from error
     return ray
+
+
+def _unusable(address: str, error: Exception) -> UsageError:
+    """The refusal of a cluster that Ray could not connect to. What Ray says of one that it looked for by itself names
+    an option of its own."""
+    said = str(error)
+    if address == "auto" and isinstance(error, ConnectionError):
+        if "multiple" in said:
+            there = ", ".join(sorted(set(_ADDRESS.findall(said))))
+            hint = "RAY_ADDRESS=HOST:PORT before the line names one of them" + (f": {there}" if there else "")
+            return UsageError("this machine is a node of several Ray clusters", hint=hint)
+        return UsageError("there is no Ray cluster: this machine is a node of none that answers", hint=_HINT)
+    where = "" if address == "auto" else f" at RAY_ADDRESS={address}"
+    return UsageError(f"no Ray cluster can be used{where}: {said.partition(chr(10))[0]}", hint=_HINT)
 
 
 def _reach(address: str) -> None:
