@@ -70,6 +70,9 @@ def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytes
 
 REFUSED = {
     "unknown case": (["sign_nam"], "holds no case 'sign_nam'", "did you mean sign_nan?", 2),
+    "a case by the word in its name": (["NAN"], "holds no case 'NAN'", "did you mean ", 2),
+    "a case by its file": (["default.py::sign_nam"], "holds no case", "did you mean ", 2),
+    "a line of the matrix with its number": (["median (2×)"], "holds no case", "--unfold has each row by its name", 2),
     "unreadable -k": (["-k", "and and"], "-k 'and and': a name is missing", "for example", 2),
     "-k that fits nothing": (
         ["-k", "softmax"],
