@@ -106,6 +106,7 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["run", "qq.py"],
         "paths are seen from the working directory, which holds rms.py",
     ),
+    "a bug report mistyped": (["new", "bin/iseu.md"], "did you mean bin/issue.md?"),
     "results twice": (["merge", "results.parquet", "results.parquet", "-o", "x.parquet"], "name each file once"),
     "no ends": (
         ["bisect", "rms.py"],
@@ -148,7 +149,7 @@ def test_what_was_meant(
     program.parent.mkdir()
     program.write_text("")
     program.chmod(0o755)
-    for name in ("kept.parquet", "tool.py"):
+    for name in ("kept.parquet", "tool.py", "issue.md"):
         (program.parent / name).touch()
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setenv("BISECT_TORCH_STORE", str(tmp_path / "store"))
