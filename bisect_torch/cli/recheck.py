@@ -189,7 +189,8 @@ def _print(found: Recheck, args: argparse.Namespace) -> None:
     text = "\n".join((f"<!-- {issue} -->\n" if issue else "") + comment for issue, comment in written)
     if args.comment not in (None, "-"):
         _write(Path(args.comment), text)
-        print(printable(f"wrote {args.comment}: {plural(len(written), 'comment')}"), file=sys.stderr)
+        if not args.quiet:
+            print(printable(f"wrote {args.comment}: {plural(len(written), 'comment')}"), file=sys.stderr)
     if args.json:
         import json
 
