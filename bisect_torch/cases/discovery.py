@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ from bisect_torch.cases.selecting import named_instances, no_such_case
 from bisect_torch.cases.suites import DEFAULT_SUITE, suite_files
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
+from bisect_torch.nearest import is_python, which_one
 from bisect_torch.own_files import OwnFiles
 from bisect_torch.worker.declaration import expand
 
@@ -159,14 +159,12 @@ def _read_path(path: Path) -> list[Discovered]:
 
 
 def _nearest(path: Path) -> str:
-    if path.suffix != ".py" and path.with_name(path.name + ".py").is_file():
-        return f"did you mean {path.with_name(path.name + '.py')}?"
+    meant = which_one(path, is_python)
+    if meant is not None:
+        return meant
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either"
     there = sorted(each.name for each in path.parent.glob("*.py"))
-    near = difflib.get_close_matches(path.name, there, n=1)
-    if near:
-        return f"did you mean {path.with_name(near[0])}?"
     shown = f"{', '.join(there[:4])}{', …' if len(there) > 4 else ''}" if there else "no *.py"
     where = ", which holds" if path.parent == Path() else f"; {path.parent} holds"
     return f"paths are seen from the working directory{where} {shown}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from bisect_torch.errors import UsageError
+from bisect_torch.nearest import is_python, which_one
 
 _DATA = frozenset({".csv", ".html", ".json", ".toml", ".tsv", ".xml", ".yaml", ".yml"})
 _PROSE = frozenset({".markdown", ".md", ".rst", ".txt"})
@@ -68,11 +68,7 @@ def refuse_idle_command(words: Sequence[str]) -> None:
         line = f"{shlex.join(words)} FILE"
         raise UsageError(f"{shlex.join(words)}: nothing stands there to run", hint=f"a script stands behind it: {line}")
     if not Path(rest[0]).exists():
-        there = sorted(each.name for each in Path(rest[0]).parent.glob("*.py"))
-        near = difflib.get_close_matches(Path(rest[0]).name, there, n=1)
-        hint = (
-            f"did you mean {Path(rest[0]).with_name(near[0])}?" if near else "paths are seen from the working directory"
-        )
+        hint = which_one(Path(rest[0]), is_python) or "paths are seen from the working directory"
         raise UsageError(f"{rest[0]}: no such file", hint=hint)
 
 

@@ -5,7 +5,6 @@ Which tests there are only pytest knows, and it may differ from build to build: 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ from bisect_torch.cases.imports import uses_compile
 from bisect_torch.cases.reading import parse
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance
+from bisect_torch.nearest import is_python, which_one
 from bisect_torch.own_files import OwnFiles
 
 COLLECTION = "(collection)"
@@ -86,14 +86,13 @@ def _check(words: Sequence[str], folder: Path) -> None:
     for path in _named(words, folder):
         if not path.exists():
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-            raise UsageError(f"--pytest {shown}: no such file or folder", hint=_nearest(path))
+            raise UsageError(f"--pytest {shown}: no such file or folder", hint=_nearest(shown))
 
 
 def _nearest(path: Path) -> str:
-    there = [each.name for each in path.parent.glob("*") if each.is_dir() or each.suffix == ".py"]
-    near = difflib.get_close_matches(path.name, there, n=1)
     seen = "paths after --pytest are seen from the working directory"
-    return f"{seen}; did you mean {near[0]}?" if near else seen
+    meant = which_one(path, is_python)
+    return seen if meant is None else f"{seen}; {meant}"
 
 
 def _named(words: Sequence[str], folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bisect_torch.cases.literals import NotLiteral, constants, evaluate
 from bisect_torch.errors import UsageError
+from bisect_torch.nearest import nearest_names
 from bisect_torch.worker import declaration
 from bisect_torch.worker.declaration import DeclarationError, Options, Scalar, Signature
 
@@ -198,9 +199,7 @@ def _declared(path: Path, function: _Function, decorator: ast.expr, known: dict[
 
 def _option_hint(parameters: dict[str, Any]) -> str | None:
     for name in parameters:
-        import difflib
-
-        near = difflib.get_close_matches(name, declaration.OPTIONS, 1, 0.7)
+        near = nearest_names(name, declaration.OPTIONS, cutoff=0.7)
         if near:
             return f"the option is called {near[0]!r}"
     return None

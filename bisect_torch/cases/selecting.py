@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
@@ -10,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Instance
+from bisect_torch.nearest import nearest_names
 
 _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
@@ -76,7 +76,7 @@ def named_instances(instances: Iterable[Instance], name: str) -> tuple[Instance,
 def no_such_case(name: str, instances: Iterable[Instance]) -> UsageError:
     """The refusal of a name after ``::`` that no case of the file has, with those that it has."""
     names = list(dict.fromkeys(known for each in instances for known in (each.case.name, each.name)))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = nearest_names(name, names, cutoff=0.5)
     known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
     return UsageError(f"there is no case {name!r}", hint=f"did you mean {near[0]}?" if near else known)
 

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 
 from bisect_torch.cli.arguments import positive, size
 from bisect_torch.cli.envs_lock import add_check_parser, add_lock_parser
+from bisect_torch.cli.envs_there import find, list_, path
 from bisect_torch.cli.options import add_environment_options, add_store_option, environment_options, python_minor
 from bisect_torch.cli.releases import add_selection_arguments, selection
 from bisect_torch.errors import BisectTorchError, InfrastructureError, Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bisect_torch.environments import EnvironmentPlan
-    from bisect_torch.model import BuildProgress, Environment
+    from bisect_torch.model import BuildProgress
 
-
-_NAME_COLUMNS = 24
 
 _EXAMPLES = """\
 examples:
@@ -51,6 +48,9 @@ _PATH_EXAMPLES = """\
 examples:
   bisect-torch envs path 2.9.1
   $(bisect-torch envs path 2.9.1 --python 3.12) -c "import torch; print(torch.__config__.show())"
+  bisect-torch envs path 2.9.1 --with torchvision
+
+Of several that fit, the one with the least beside torch is meant, of several such the newest.
 
 next: bisect-torch run --versions 2.9.1 -- python repro.py    the same environment, watched and recorded
 """
@@ -152,6 +152,14 @@ def command(args: argparse.Namespace) -> int:
 def _add_chooser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="X.Y", help="only those with this Python")
     parser.add_argument("--torch-backend", metavar="NAME", help="only those of this backend")
+    parser.add_argument(
+        "--with",
+        dest="extras",
+        action="append",
+        default=[],
+        metavar="REQUIREMENT",
+        help="only those that hold this too",
+    )
     add_store_option(parser)
 
 
@@ -244,56 +252,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# --- list, path, remove
-
-
-def list_(args: argparse.Namespace) -> int:
-    """Print the environments of the store."""
-    from bisect_torch.environments import Store, list_environments
-
-    found = list_environments(Store.open(args.store))
-    if args.json:
-        import json
-
-        print(json.dumps([_row(environment) for environment in found], indent=2))
-        return 0
-    for environment in found:
-        name = environment.build.name
-        if len(name) > _NAME_COLUMNS:  # a hybrid is called by all its packages: a line of its own
-            print(name)
-            name = ""
-        print(
-            f"{name:<{_NAME_COLUMNS}} {environment.torch_version:<28} Python {environment.python_version:<9} "
-            f"{environment.backend:<8} {environment.root}"
-        )
-    return 0
-
-
-def _row(environment: Environment) -> dict[str, object]:
-    return {
-        "name": environment.build.name,
-        "version": environment.build.version,
-        "torch_version": environment.torch_version,
-        "git_commit": environment.git_commit,
-        "cuda": environment.cuda,
-        "backend": environment.backend,
-        "python_version": environment.python_version,
-        "python": str(environment.python),
-        "root": str(environment.root),
-        "lock_hash": environment.lock_hash,
-        "packages": dict(environment.packages),
-    }
-
-
-def path(args: argparse.Namespace) -> int:
-    """Print one interpreter's path."""
-    found = _find(args, [args.version])
-    if len(found) > 1:
-        kinds = "; ".join(f"Python {one.python_version}, {one.backend}, lock {one.lock_hash[:12]}" for one in found)
-        _say(f"note: {args.version} has {len(found)} environments ({kinds}); this is the newest")
-    newest = max(found, key=lambda one: one.root.stat().st_mtime)
-    print(newest.python)
-    return 0
+# --- remove, prune
 
 
 def remove(args: argparse.Namespace) -> int:
@@ -303,7 +262,7 @@ def remove(args: argparse.Namespace) -> int:
     if bool(args.versions) == args.all:
         raise UsageError("name the versions to remove, or --all", hint="`bisect-torch envs list` shows what is there")
     store = environments.Store.open(args.store)
-    for environment in _find(args, None if args.all else args.versions):
+    for environment in find(args, None if args.all else args.versions):
         environments.remove(environment, store)
         print(environment.root, flush=True)
     return 0
@@ -346,25 +305,3 @@ def prune(args: argparse.Namespace) -> int:
     environments.clean_cache(store)
     _say(f"{(before - store.used_bytes()) / 1e9:.1f} GB freed")
     return InfrastructureError.exit_code if in_use else 0
-
-
-def _find(args: argparse.Namespace, versions: Sequence[str] | None) -> list[Environment]:
-    """The environments of these versions (all when None) that fit ``--python`` and ``--torch-backend``."""
-    from bisect_torch.environments import Store, list_environments
-
-    fitting = [
-        environment
-        for environment in list_environments(Store.open(args.store))
-        if args.torch_backend in (None, environment.backend)
-        and (args.python is None or f"{environment.python_version}.".startswith(f"{args.python}."))
-    ]
-    if versions is None:
-        return fitting
-    there = {environment.build.name for environment in fitting}
-    for version in versions:
-        if version not in there:
-            known = f"there are: {', '.join(sorted(there))}" if there else "there are none"
-            raise UsageError(
-                f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them"
-            )
-    return [environment for environment in fitting if environment.build.name in versions]

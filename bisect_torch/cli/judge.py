@@ -20,8 +20,9 @@ Judge results again, without running. With --rtol or --atol an element is right 
 
 instead of by the criterion that was in force when the cell ran; one alone leaves the other
 at 0. What a case asserted itself does not change. Where the stored histogram of errors
-leaves it open, the cell is undecidable, and no end of a transition: run it with these
-tolerances in its check(). Rows that no tolerance can judge are named, with the reason.
+leaves it open, the cell is undecidable, and no end of a transition: with these tolerances
+in its check() it is run again by the line that is printed last. Rows that no tolerance can
+judge are named, with the reason.
 """
 
 _EXAMPLES = """\

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bisect_torch.cli.commands import PROGRAM
 from bisect_torch.errors import UsageError
+from bisect_torch.nearest import nearest_names
 
 _LIKELY = 0.75
 """How alike an option must be to stand for one of ours, where it could as well be meant for a script."""
@@ -18,13 +19,6 @@ _LIKELY = 0.75
 _TOLERANCES = ("--rtol", "--atol")
 
 _VERSION = re.compile(r"v?\d+(\.\d+)+\S*")
-
-
-def nearest(word: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
-    """The most similar of the known words, if any is similar."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), None)
 
 
 def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -52,7 +46,7 @@ def unknown_command(word: str, words: Sequence[str], commands: Sequence[str]) ->
     """
     line = shlex.join([PROGRAM, "run", *words])
     path = Path(word.partition("::")[0])
-    near = nearest(word, commands)
+    near = _nearest(word, commands)
     program = _program(words[list(words).index(word) :])
     if path.suffix == ".parquet":
         hint = f"to see what is in it: {shlex.join([PROGRAM, 'judge', word])}"
@@ -94,8 +88,8 @@ def unknown_words(
     name = option.partition("=")[0]
     program = _program(own) if runs_commands else None
     others = [other for other in known if other != name]
-    likely = nearest(name, others, _LIKELY)
-    near = nearest(name, others)
+    likely = _nearest(name, others, _LIKELY)
+    near = _nearest(name, others)
     owned_by = owners(name)
     if program is not None:
         hint = f"to run a command: {PROGRAM} {command} -- {program}"
@@ -197,6 +191,10 @@ def _unexpected(command: str | None, unknown: Sequence[str], for_script: str | N
     if for_script is not None:
         return f"what is for the script itself: {for_script}"
     return f"`{_help(command)}` shows examples"
+
+
+def _nearest(word: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
+    return next(iter(nearest_names(word, known, cutoff=cutoff)), None)
 
 
 def _help(command: str | None) -> str:

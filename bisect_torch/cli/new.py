@@ -144,11 +144,14 @@ def _lines(numbers: Iterable[int]) -> str:
 
 def _read(name: str) -> str:
     from bisect_torch.errors import UsageError
+    from bisect_torch.nearest import which_one
 
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as problem:
-        raise UsageError(f"{name} cannot be read: {problem.strerror}", hint="- reads the report from stdin") from None
+        meant = which_one(Path(name), Path.is_file) if isinstance(problem, FileNotFoundError) else None
+        hint = meant or "- reads the report from stdin"
+        raise UsageError(f"{name} cannot be read: {problem.strerror}", hint=hint) from None
     return data.decode("utf-8-sig", "replace")
 
 

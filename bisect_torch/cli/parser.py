@@ -71,6 +71,7 @@ class Parser(argparse.ArgumentParser):
             UsageError: Always.
         """
         from bisect_torch.cli import meant
+        from bisect_torch.nearest import nearest_names
 
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
@@ -81,8 +82,8 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"{' and '.join(names)} {are} missing", hint=meant.for_example(self))
         hint = f"`{self.prog} --help` lists what is accepted"
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        near = meant.nearest(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else None
-        raise UsageError(message, hint=f"did you mean {near!r}?" if near else hint)
+        near = nearest_names(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else []
+        raise UsageError(message, hint=f"did you mean {near[0]!r}?" if near else hint)
 
 
 def build_parser(chosen: Command | None) -> tuple[Parser, ModuleType | None]:

@@ -180,14 +180,18 @@ def _choose_build(args: argparse.Namespace) -> None:
 
 
 def _print(found: Recheck, args: argparse.Namespace) -> None:
+    from bisect_torch.cli.output import printable
     from bisect_torch.report.recheck import recheck_data, recheck_lines
     from bisect_torch.report.recheck_comment import comments
     from bisect_torch.report.terminal import print_lines, width_for
+    from bisect_torch.report.text import plural
 
     written = comments(found)
     text = "\n".join((f"<!-- {issue} -->\n" if issue else "") + comment for issue, comment in written)
     if args.comment not in (None, "-"):
         _write(Path(args.comment), text)
+        if not args.quiet:
+            print(printable(f"wrote {args.comment}: {plural(len(written), 'comment')}"), file=sys.stderr)
     if args.json:
         import json
 

@@ -97,8 +97,10 @@ def command(args: argparse.Namespace) -> int:
         BisectTorchError: The results cannot be read, hold no such case, or the report cannot be made or written.
     """
     from bisect_torch.cli.judge import judged_again
+    from bisect_torch.cli.output import printable
     from bisect_torch.cli.rows import only_chosen
     from bisect_torch.errors import UsageError
+    from bisect_torch.report.text import bytes_words, plural
     from bisect_torch.results import ResultsFile
 
     _check_target(args.output, args.results)
@@ -115,7 +117,11 @@ def command(args: argparse.Namespace) -> int:
         if why:
             print(f"no report: {why}", file=sys.stderr)
             return 3 if findings.exit_code == 3 else 1
-    _write(args.output, made(name, findings))
+    content = made(name, findings)
+    _write(args.output, content)
+    if args.output != "-":
+        covered = f"{plural(len(findings.series), 'row')} on {plural(len(findings.builds), 'build')}"
+        print(printable(f"wrote {args.output}: {name}, {bytes_words(len(content))}, {covered}"), file=sys.stderr)
     return 0
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Series
+from bisect_torch.nearest import nearest_names
 from bisect_torch.report.parameters import pairs
+from bisect_torch.report.text import listed
 
 if TYPE_CHECKING:
     from bisect_torch.report.findings import Findings
 
-_AND_OTHERS = re.compile(r" and \d+ others?\b")
+_OF_SEVERAL = re.compile(r" and \d+ others?\b| \(\d+×\)$")
 """How a line of a matrix ends that stands for several rows."""
+
+_MOST = 6
+"""Names that a hint lists."""
 
 
 def is_named(name: str, series: Series) -> bool:
@@ -49,17 +54,28 @@ def only_chosen(findings: Findings, names: Sequence[str], expression: str | None
 
 
 def unknown_case(name: str, results: Path, series: Iterable[Series], device: str | None = None) -> UsageError:
-    """The error for a name that no row has, with the nearest one."""
-    import difflib
-
-    names = list(dict.fromkeys(name for each in series for name in (each.instance, each.instance.partition("[")[0])))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    known = f"it has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    hint = f"did you mean {near[0]}?" if near else known
-    if _AND_OTHERS.search(name):
-        hint = f"bisect-torch judge {shlex.quote(str(results))} --unfold has each row by its name"
+    """The error for a name that no row has, with what it may have meant."""
     where = f" on {device}" if device else ""
-    return UsageError(f"{results} holds no case {name!r}{where}", hint=hint)
+    return UsageError(f"{results} holds no case {name!r}{where}", hint=_meant(name, results, list(series)))
+
+
+def _meant(name: str, results: Path, series: Sequence[Series]) -> str:
+    """The names most like it; else those that hold it; else which there are."""
+    every = f"bisect-torch judge {shlex.quote(str(results))} --unfold"
+    if _OF_SEVERAL.search(name):
+        return f"{every} has each row by its name"
+    cases = dict.fromkeys(each.instance.partition("[")[0] for each in series)
+    names = list(dict.fromkeys([*cases, *(each.instance for each in series)]))
+    if "::" in name:
+        names = [f"{PurePath(each.case_file).name}::{each.instance}" for each in series]
+    elif name.endswith(".py"):
+        names = [PurePath(each.case_file).name for each in series]
+    within = [each for each in cases if name.lower() in each.lower()]
+    near = within or nearest_names(name, names, most=3, cutoff=0.5)
+    if near:
+        return f"did you mean {listed(near, most=_MOST, last='or')}?"
+    known = list(cases) if len(cases) > 1 else names
+    return f"it has: {', '.join(known[:_MOST])}{f', …; {every} has all' if len(known) > _MOST else ''}"
 
 
 def _chosen_rows(

@@ -204,9 +204,8 @@ def _refuse_missing_file(args: argparse.Namespace) -> None:
 
 def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | None) -> None:
     """An expression that cannot be read, or fits nothing, ends the run here where every instance is known by now."""
-    import difflib
-
     from bisect_torch import cases
+    from bisect_torch.nearest import nearest_names
 
     if expression is None:
         return
@@ -219,7 +218,7 @@ def _refuse_empty_choice(discovered: tuple[Discovered, ...], expression: str | N
     names = list(dict.fromkeys(instance.case.name for instance in known))
     hint = f"their names begin with: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
     if "[" in expression:  # a whole name was meant
-        near = difflib.get_close_matches(expression, [instance.name for instance in known], n=3, cutoff=0.5)
+        near = nearest_names(expression, (instance.name for instance in known), most=3, cutoff=0.5)
         hint = f"the nearest: {', '.join(near)}" if near else hint
     raise cases.none_fits(expression, (f"{each.case.file.path}::{each.name}" for each in known), hint)
 

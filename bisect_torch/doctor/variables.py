@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from bisect_torch.doctor.check import Asked, Check, Status, some
 from bisect_torch.environments.store import STORE_VARIABLE
 from bisect_torch.environments.uv import NOT_FOR_UV
+from bisect_torch.nearest import nearest_names
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE
 
 PREFIX = "BISECT_TORCH_"
@@ -80,7 +80,7 @@ def _own(names: list[str]) -> Iterator[Check]:
         if not name.startswith(PREFIX):
             continue
         if name not in KNOWN:
-            near = difflib.get_close_matches(name, list(KNOWN), n=1)
+            near = nearest_names(name, KNOWN)
             fix = f'export {near[0]}="${name}"' if near else f"unset {name}"
             yield Check(name, Status.WARNING, "set", "nothing reads a variable of this name", fix)
         elif KNOWN[name]:

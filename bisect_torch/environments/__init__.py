@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bisect_torch.environments.short_disk import remove_passing
     from bisect_torch.environments.staged import numerics_digest, staged_name, staged_package
     from bisect_torch.environments.store import Store
+    from bisect_torch.environments.telling_apart import Alike, beside_torch, fits, in_release_order
     from bisect_torch.environments.uses import Uses, is_passing, last_used
     from bisect_torch.environments.uv_said import redact
     from bisect_torch.environments.variables import clean_environment_variables
@@ -49,6 +50,7 @@ else:
         short_disk="remove_passing",
         staged="numerics_digest staged_name staged_package",
         store="Store",
+        telling_apart="Alike beside_torch fits in_release_order",
         uses="Uses is_passing last_used",
         uv_said="redact",
         variables="clean_environment_variables",
@@ -56,6 +58,7 @@ else:
     )
 
 __all__ = [
+    "Alike",
     "DiskBudget",
     "EnvironmentBroken",
     "EnvironmentOptions",
@@ -68,6 +71,7 @@ __all__ = [
     "Store",
     "Uses",
     "aged",
+    "beside_torch",
     "bound_to",
     "capability",
     "changed_since",
@@ -77,6 +81,8 @@ __all__ = [
     "ensure",
     "extra_requirement",
     "files_of",
+    "fits",
+    "in_release_order",
     "is_installed",
     "is_offline",
     "is_passing",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ from packaging.version import Version
 from bisect_torch.child_processes import run_process
 from bisect_torch.environments.options import DEFAULT_BACKEND
 from bisect_torch.errors import UsageError
+from bisect_torch.nearest import nearest_names
 from bisect_torch.uv_program import binary
 
 _AMD_DRIVER = Path("/sys/module/amdgpu/version")
@@ -47,7 +47,7 @@ def resolve_backend(name: str) -> tuple[str, str | None]:
         return chosen, f"--torch-backend rocm is {chosen}, the newest that is known"
     known = known_backends()
     if known and name not in known:
-        near = difflib.get_close_matches(name, [DEFAULT_BACKEND, *known], n=3)
+        near = nearest_names(name, [DEFAULT_BACKEND, *known], most=3)
         raise UsageError(
             f"there is no torch backend {name!r}",
             hint=f"did you mean {' or '.join(near)}?" if near else f"known are {DEFAULT_BACKEND}, {', '.join(known)}",

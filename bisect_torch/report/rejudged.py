@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bisect_torch.analysis import judge
 from bisect_torch.analysis.columns import ROW, telling
 from bisect_torch.model import Observation, Series, Verdict
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.rerun import rows_again, split_words, words_of
 from bisect_torch.report.text import clean, listed, plural
 
 _FACTS = (
@@ -38,6 +40,24 @@ def not_rejudged_words(findings: Findings) -> list[str]:
                 series
             )
     return [_words(series, reason, findings) for reason, series in rows.items()]
+
+
+def undecidable_again(findings: Findings) -> str | None:
+    """The line that runs what the tolerances leave open again, once they stand in the cases' ``check()``, without where
+    results go; None where nothing is open, or what is is of a suite or a command.
+
+    On every build of those rows: of an edited file, older results stand in no matrix.
+    """
+    rows = [
+        series
+        for series in findings.series
+        if any(point is not None and point.judgement.verdict is Verdict.UNDECIDABLE for point in series.answers)
+    ]
+    builds = [name for name in findings.build_names if any(findings.observed(series, name) for series in rows)]
+    seen = [next(each for name in builds for each in findings.observed(series, name)) for series in rows]
+    runs: Mapping[object, Mapping[str, Any]] = {run.get("run_id"): run for run in findings.runs}
+    of_files = [each for each in seen if not split_words(words_of(runs.get(each.run_id, {})))[1]]
+    return rows_again(of_files, runs.get(of_files[0].run_id, {}), builds) if of_files else None
 
 
 def _reason(observation: Observation, verdict: Verdict) -> str | None:

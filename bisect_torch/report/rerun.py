@@ -95,6 +95,19 @@ def _conditions(observation: Observation, run: Mapping[str, Any]) -> list[str]:
     return [f"{option}={value}" for option, value in options.items() if value is not None]
 
 
+def rows_again(observations: Sequence[Observation], run: Mapping[str, Any], builds: Sequence[str]) -> str:
+    """The line that runs the rows of case files again on these builds, without where results go.
+
+    Args:
+        observations: One of each row, the first made by ``run``, under whose conditions all run again.
+    """
+    own, _ = split_words(words_of(run))
+    files = dict.fromkeys(what_ran(each, own) for each in observations)
+    cases = dict.fromkeys(each.case for each in observations)
+    line = ["bisect-torch", "run", *files, "-k", " or ".join(cases), "--versions", ",".join(builds)]
+    return shell_line([*line, *_conditions(observations[0], run), *carried(own)])
+
+
 def build_part(name: str, kind: BuildKind) -> str:
     """The words that choose a build."""
     nightly = _NIGHTLY.search(name) if kind is BuildKind.NIGHTLY else None

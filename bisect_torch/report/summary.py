@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
@@ -22,6 +23,9 @@ from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, width_of, wrap
 from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
+
+if TYPE_CHECKING:
+    from bisect_torch.analysis import Tolerances
 
 _STYLES = {
     "broke": "bold red",
@@ -261,16 +265,29 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.continue_with:
         text = "the same command runs only what is new; --fresh runs all again"
         yield from (((line, "dim"),) for line in wrap(text.split(" "), width, indent="  "))
+    if findings.results is not None and findings.tolerances is not None:
+        yield from _what_is_open(findings, findings.tolerances, width)
     if findings.results is not None and findings.tolerances is None and _measured(findings):
-        yield from _command("other tolerances, no re-run:", f"judge {_path(findings)} --rtol 1e-3", width)
+        again = f"bisect-torch judge {_path(findings)} --rtol 1e-3"
+        yield from _command("other tolerances, no re-run:", again, width)
     if findings.results is not None and (without := _without_rows_at_fault(findings)):
-        leaving_out = f"merge {_path(findings)} -k {shlex.quote(without)} -o other.parquet"
+        leaving_out = f"bisect-torch merge {_path(findings)} -k {shlex.quote(without)} -o other.parquet"
         yield from _command("the results without what was never judged, in a new file:", leaving_out, width)
 
 
 def _command(what: str, words: str, width: int) -> Iterable[Line]:
     """What it is for, and a command that stands whole on a line, to be copied."""
-    return [((line, "dim"),) for line in wrap([what, f"bisect-torch {words}"], width, indent="  ")]
+    return [((line, "dim"),) for line in wrap([what, words], width, indent="  ")]
+
+
+def _what_is_open(findings: Findings, tolerances: Tolerances, width: int) -> Iterable[Line]:
+    """How what is undecidable is run again."""
+    from bisect_torch.report.rejudged import undecidable_again
+
+    line = undecidable_again(findings)
+    if line is not None:
+        given = f"rtol={tolerances.rtol:g}, atol={tolerances.atol:g}"
+        yield from _command(f"once check() has {given} there:", f"{line} -o {_path(findings)}", width)
 
 
 def _without_rows_at_fault(findings: Findings) -> str | None:

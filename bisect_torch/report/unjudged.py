@@ -142,5 +142,5 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
     if verdict is Verdict.UNINSTALLABLE:
         return "`bisect-torch releases` lists what can be installed for which Python; --python chooses one"
     if verdict.value == "undecidable":
-        return "run these cases again with these tolerances in their check()"
+        return "with these tolerances in their check() they can be judged"
     return ""

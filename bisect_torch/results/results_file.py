@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import hashlib
 import itertools
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from bisect_torch.errors import InfrastructureError, UsageError
 from bisect_torch.model import Observation
+from bisect_torch.nearest import nearest_path
 from bisect_torch.redaction import Private, this_machine
 from bisect_torch.results.held import Held, Source
 from bisect_torch.results.journal import Journal, encode
@@ -295,11 +295,15 @@ def _shown(path: Path) -> str:
 
 def _others(path: Path) -> str:
     """The results that are there in its place; empty where there are none."""
-    there = {each.stem: _shown(each) for each in sorted(path.parent.glob("*.parquet"))}
-    near = difflib.get_close_matches(path.stem, there, n=1)
-    if near:
-        return f"did you mean {there[near[0]]}? Else "
-    return f"there is {', '.join([*there.values()][:4])}{', …' if len(there) > 4 else ''}; " if there else ""
+    meant = nearest_path(path, _is_kept)
+    if meant is not None:
+        return f"did you mean {_shown(meant)}? Else "
+    there = [_shown(each) for each in sorted(path.parent.glob("*.parquet"))]
+    return f"there is {', '.join(there[:4])}{', …' if len(there) > 4 else ''}; " if there else ""
+
+
+def _is_kept(path: Path) -> bool:
+    return path.suffix == ".parquet" and path.is_file()
 
 
 def _mended(error: OSError) -> str:
@@ -330,7 +334,9 @@ def _look(path: Path, journal: Path, must_exist: bool) -> None:
             hint = f"{hint}: {inside[0]} perhaps" if inside else hint
             raise UsageError(f"{each} is no file, so {what}", hint=hint)
     if not path.parent.is_dir():
-        raise UsageError(f"the folder {path.parent} does not exist", hint="make it, or name another file")
+        meant = nearest_path(path, _is_kept) if must_exist else None
+        hint = "make it, or name another file" if meant is None else f"did you mean {_shown(meant)}?"
+        raise UsageError(f"the folder {path.parent} does not exist", hint=hint)
     if must_exist:
         if not path.exists() and not journal.exists():
             raise UsageError(f"there are no results at {_shown(path)}", hint=f"{_others(path)}{how_to_make(path)}")

@@ -90,6 +90,25 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["judge", "x.parquet"],
         "there is results.parquet; `bisect-torch run -o x.parquet` makes them",
     ),
+    "results without their ending": (
+        ["report", "results"],
+        "did you mean results.parquet? Else `bisect-torch run -o results` makes them",
+    ),
+    "results in a folder mistyped": (
+        ["judge", "bni/kept.parquet"],
+        "did you mean bin/kept.parquet?",
+    ),
+    "a file in a folder mistyped": (["run", "bni/tool.py"], "did you mean bin/tool.py?"),
+    "a script of a command mistyped": (["run", "--", "python", "bin/tol.py"], "did you mean bin/tool.py?"),
+    "a file of a suite mistyped": (
+        ["run", "--versions", "2.9.1", "--pytest", "bin/tol.py"],
+        "paths after --pytest are seen from the working directory; did you mean bin/tool.py?",
+    ),
+    "a name like none but for its ending": (
+        ["run", "qq.py"],
+        "paths are seen from the working directory, which holds rms.py",
+    ),
+    "a bug report mistyped": (["new", "bin/iseu.md"], "did you mean bin/issue.md?"),
     "results twice": (["merge", "results.parquet", "results.parquet", "-o", "x.parquet"], "name each file once"),
     "no ends": (
         ["bisect", "rms.py"],
@@ -143,6 +162,8 @@ def test_what_was_meant(
     program.parent.mkdir()
     program.write_text("")
     program.chmod(0o755)
+    for name in ("kept.parquet", "tool.py", "issue.md"):
+        (program.parent / name).touch()
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setenv("BISECT_TORCH_STORE", str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,10 +35,19 @@ def test_markdown_of_one_case_goes_to_stdout(capsysbinary: pytest.CaptureFixture
     ("name", "beginning"),
     [("a.md", "### "), ("a.json", "{"), ("a.csv", "case_file,"), ("a.xml", "<?xml"), ("a.txt", "### ")],
 )
-def test_the_name_of_the_file_decides_the_format(name: str, beginning: str, tmp_path: Path) -> None:
+def test_the_name_of_the_file_decides_the_format_and_what_was_written_is_told(
+    name: str, beginning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", RESULTS, "sign_nan", "-o", str(tmp_path / name)]) == 0
 
     assert (tmp_path / name).read_text().startswith(beginning)
+    out, err = capsys.readouterr()
+    assert out == ""
+    told = re.fullmatch(r"wrote (\S+): \w+, ([\d.]+) (k?)B, 1 row on 15 builds\n", err)
+    assert told is not None
+    assert told[1] == str(tmp_path / name)
+    size = float(told[2]) * (1000 if told[3] else 1)
+    assert size == pytest.approx((tmp_path / name).stat().st_size, rel=0.05)
 
 
 def test_cases_and_k_choose_together(tmp_path: Path) -> None:
@@ -70,6 +80,9 @@ def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytes
 
 REFUSED = {
     "unknown case": (["sign_nam"], "holds no case 'sign_nam'", "did you mean sign_nan?", 2),
+    "a case by the word in its name": (["NAN"], "holds no case 'NAN'", "did you mean ", 2),
+    "a case by its file": (["default.py::sign_nam"], "holds no case", "did you mean ", 2),
+    "a line of the matrix with its number": (["median (2×)"], "holds no case", "--unfold has each row by its name", 2),
     "unreadable -k": (["-k", "and and"], "-k 'and and': a name is missing", "for example", 2),
     "-k that fits nothing": (
         ["-k", "softmax"],

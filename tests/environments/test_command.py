@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bisect_torch.cli.main import main
+from bisect_torch.environments import stamp
+from bisect_torch.model import Build, BuildKind, Environment
 from tests.environments.conftest import Workshop
 from tests.support.wheels import fake_torch
 
@@ -87,3 +91,94 @@ def test_help_of_the_command_loads_nothing_heavy() -> None:
     root = Path(__file__).resolve().parents[2]
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=True)
     assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def _stamped(workshop: Workshop, name: str, *, age_s: float = 0.0, **changes: object) -> Environment:
+    """An environment that is there by its stamp alone, as far as these commands look."""
+    like = _LIKE if not changes else replace(_LIKE, **changes)  # type: ignore[arg-type]
+    root = workshop.store.envs / name
+    inside = root / "lib" / "python3.11" / "site-packages"
+    for package in like.packages:
+        info = inside / f"{package}-1.dist-info"
+        info.mkdir(parents=True)
+        required = "".join(f"Requires-Dist: {each}\n" for each in _REQUIRED.get(package, ()))
+        (info / "METADATA").write_text(f"Name: {package}\n{required}\nRequires-Dist: no\n")
+    made = replace(like, root=root, python=root / "bin" / "python")
+    stamp.write(made, "0")
+    os.utime(root, (1e9 - age_s, 1e9 - age_s))
+    return made
+
+
+_REQUIRED = {
+    "torch": ["sympy", "toolkit[cublas, cufft]==13 ; sys_platform == 'linux'"],
+    "toolkit": ["cufft==12.* ; extra == 'cufft'"],
+    "torchvision": ["numpy", "pillow", 'pytest; extra == "test"'],
+}
+_PLAIN = {"torch": "2.9.1", "sympy": "1.14.0", "numpy": "2.3.4", "toolkit": "13", "cufft": "12.1"}
+_LIKE = Environment(
+    build=Build(BuildKind.RELEASE, "2.9.1", "2.9.1"),
+    root=Path(),
+    python=Path(),
+    python_version="3.11.7",
+    lock_hash="0" * 64,
+    packages=_PLAIN,
+    torch_version="2.9.1",
+    git_commit=None,
+    cuda=None,
+    backend="pypi",
+)
+_VISION = {**_PLAIN, "torchvision": "0.24.1", "pillow": "12.0.0"}
+
+
+def test_environments_of_one_release_are_told_apart_and_each_can_be_picked(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = _stamped(workshop, "plain", age_s=50)
+    vision = _stamped(workshop, "vision", packages=_VISION)
+    tests = _stamped(workshop, "tests", packages={**_PLAIN, "pytest": "8.4.2"})
+    newer = _stamped(workshop, "newer", python_version="3.12.4", age_s=100)
+    older = _stamped(workshop, "older", packages={**_PLAIN, "numpy": "1.26.4"}, age_s=100)
+
+    assert _envs(workshop, "path", "2.9.1") == 0
+    shown = capsys.readouterr()
+    assert shown.out == f"{plain.python}\n"
+    assert shown.err.splitlines() == [
+        "note: 5 environments of 2.9.1 fit; this is the first of them",
+        "  Python 3.11.7, pypi, with numpy 2.3.4",
+        "  Python 3.11.7, pypi, with numpy 1.26.4: picked by --with numpy==1.26.4",
+        "  Python 3.11.7, pypi, with pytest 8.4.2: picked by --with pytest",
+        "  Python 3.11.7, pypi, with torchvision 0.24.1: picked by --with torchvision",
+        "  Python 3.12.4, pypi: picked by --python 3.12",
+    ]
+    for options, picked in [
+        (["--with", "numpy==1.26.4"], older),
+        (["--with", "pytest"], tests),
+        (["--with", "torchvision>=0.24"], vision),
+        (["--python", "3.12"], newer),
+    ]:
+        assert _envs(workshop, "path", "2.9.1", *options) == 0
+        assert capsys.readouterr().out == f"{picked.python}\n"
+
+    assert _envs(workshop, "path", "2.9.1", "--with", "scipy") == 2
+    refused = capsys.readouterr().err
+    assert "no environment of 2.9.1 is the one that was asked for" in refused
+    assert "Python 3.12.4, pypi" in refused
+
+
+def test_environments_are_listed_by_release_then_by_what_tells_them_apart(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def release(version: str) -> Build:
+        return Build(BuildKind.RELEASE, version, version)
+
+    _stamped(workshop, "a", build=release("2.10.0"))
+    _stamped(workshop, "b", packages=_VISION)
+    _stamped(workshop, "c", python_version="3.9.2")
+    _stamped(workshop, "d", backend="cpu")
+    _stamped(workshop, "e")
+    assert _envs(workshop, "list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [Path(line.partition("  with ")[0].split()[-1]).name for line in lines] == ["c", "d", "e", "b", "a"]
+    assert [line.partition("  with ")[2] for line in lines] == ["", "", "", "torchvision 0.24.1", ""]
+    assert _envs(workshop, "list", "--json") == 0
+    assert [Path(row["root"]).name for row in json.loads(capsys.readouterr().out)] == ["c", "d", "e", "b", "a"]

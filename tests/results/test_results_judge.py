@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
-from bisect_torch.cli.main import main
+from bisect_torch.cli.main import main, parse
 from bisect_torch.model import Build, BuildKind, Observation
 from bisect_torch.results import ResultsFile
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
@@ -59,6 +60,34 @@ def test_the_new_transition_is_told_and_nothing_is_written(results: Path, capsys
     (found,) = json.loads(capsys.readouterr().out)["findings"]
     assert (found["kind"], found["before"], found["after"]) == ("broke", "2.10.0", "2.11.0")
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in results.parent.iterdir()} == before
+
+
+def test_what_tolerances_leave_open_has_a_line_that_runs_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kept results.parquet"
+    file = ResultsFile.open(path)
+    for case, errors in {"mm": [1e-6, 1.5e-3], "bmm": [1.5e-3, 1e-6], "dot": [1e-6, 1e-6]}.items():
+        for build, error in zip(("2.9.1", "2.10.0"), errors, strict=True):
+            numbers = {"checks": 1, "criterion": "normwise", "elements": 8, "wrong_elements": 0}
+            bins = json.dumps([[0, 8, error]])
+            row = {"case": case, "instance": f"{case}[n=2]", "case_file": "a b/cases.py", "python": "3.11.7"}
+            file.append(observation(key=case + build, build_name=build, error_bins=bins, **numbers, **row))
+    words = ["run", "a b", "--from", "2.9.1", "-o", "kept results.parquet", "--seed=3"]
+    file.finish({"run_id": "run-1", "builds": ["2.9.1", "2.10.0"], "arguments": words, "timeout_s": 60})
+
+    main(["judge", str(path), "--rtol", "1e-3"])
+    told = capsys.readouterr().out
+    assert "2 cells undecidable in 2.9.1 and 2.10.0" in told
+    (line,) = [line.strip() for line in told.splitlines() if line.strip().startswith("bisect-torch run")]
+    assert "once check() has rtol=0.001, atol=0 there:" in told
+    assert shlex.split(line) == [
+        "bisect-torch", "run", "a b/cases.py", "-k", "mm or bmm", "--versions", "2.9.1,2.10.0", "--python=3.11",
+        "--timeout=60", "--seed=3", "-o", str(path),
+    ]  # fmt: skip
+    parse(shlex.split(line)[1:])
+    main(["judge", str(path), "--rtol", "1e-2"])
+    assert "once check() has" not in capsys.readouterr().out
 
 
 def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
