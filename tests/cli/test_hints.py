@@ -139,13 +139,13 @@ MEANT: dict[str, tuple[list[str], str]] = {
     "an option mistyped": (["run", "--version"], "did you mean --versions?"),
     "tolerances of a run": (
         ["run", "rms.py", "-o", "a b.parquet", "--rtol", "1e-3", "--atol=0.5"],
-        "run without it, then judge what check() has stored, as often as you like: bisect-torch judge 'a b.parquet' "
+        "run without it, then judge what check() has stored: bisect-torch judge 'a b.parquet' "
         "--rtol 1e-3 --atol=0.5; or write check(…, rtol=…, atol=…); or, for the script itself: "
         "bisect-torch run -o 'a b.parquet' -- python rms.py --rtol 1e-3 --atol=0.5",
     ),
     "tolerances of a search": (
         ["bisect", "--good", "2.6.0", "--rtol=1e-3"],
-        "run without it, then judge what check() has stored, as often as you like: bisect-torch judge results.parquet "
+        "run without it, then judge what check() has stored: bisect-torch judge results.parquet "
         "--rtol=1e-3; or write check(…, rtol=…)",
     ),
     "an option of another command": (["report", "x.parquet", "--rtol", "1"], "it belongs to bisect-torch judge"),
