@@ -111,6 +111,40 @@ def test_imports_go_one_way() -> None:
     assert [room for room in ROOMS if room in reached(room)] == []
 
 
+def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Groups of files each of which imports, over however many others, all of its group."""
+
+    def reached(begin: str) -> set[str]:
+        found: set[str] = set()
+        left = [begin]
+        while left:
+            new = imports[left.pop()] - found
+            found |= new
+            left += new
+        return found
+
+    behind = {name: reached(name) for name in imports}
+    return {frozenset(other for other in behind[name] if name in behind[other]) for name in imports} - {frozenset()}
+
+
+def test_a_circle_is_found() -> None:
+    found = circles({"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set(), "e": {"e"}})
+    assert found == {frozenset("bc"), frozenset("e")}
+
+
+def test_files_import_in_no_circle() -> None:
+    """Also inside of functions and for types alone."""
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+    found = circles(
+        {
+            name: {each for each in (*imported(path), *(full.rpartition(".")[0] for full in imported(path)))} & {*names}
+            for name, path in names.items()
+        }
+    )
+    kept = {"bisect_torch.report.findings", "bisect_torch.report.beside"}
+    assert found == {frozenset(kept)}, "findings keep what is told of files beside, which takes long to find out"
+
+
 def test_what_lies_beside_the_rooms_imports_none() -> None:
     beside = [path for path in PACKAGE.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
     found = {path.name: rooms_of(path) for path in beside if rooms_of(path)}

@@ -9,11 +9,12 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bisect_torch import own_files
+from bisect_torch.cases.discovered import Discovered
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
 from bisect_torch.cases.no_code import refuse_other
 from bisect_torch.cases.reading import Reading, parse, read_cases
@@ -27,28 +28,6 @@ from bisect_torch.own_files import OwnFiles
 from bisect_torch.worker.declaration import expand
 
 _HASHED_ARGUMENT_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class Discovered:
-    """A file with its cases.
-
-    Args:
-        cases: As far as reading tells.
-        instances: In order; None where the file must be expanded in a worker (see :func:`from_expansion`).
-        bad_if_output: The run's, for cases that are known only later.
-        timeout_s: The run's, for the same.
-        only: Names of cases or instances that were named after ``::``; all when empty.
-        covered: Of a suite: path from the working directory to the hash of every file that its own hash covers.
-    """
-
-    file: CaseFile
-    cases: tuple[Case, ...]
-    instances: tuple[Instance, ...] | None
-    bad_if_output: str | None = None
-    timeout_s: float | None = None
-    only: frozenset[str] = frozenset()
-    covered: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def discover(

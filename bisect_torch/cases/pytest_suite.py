@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch import own_files
-from bisect_torch.cases.discovery import Discovered
+from bisect_torch.cases.discovered import Discovered
 from bisect_torch.cases.imports import uses_compile
 from bisect_torch.cases.reading import parse
 from bisect_torch.errors import UsageError

@@ -5,8 +5,9 @@
   writes, ``stacks`` are taken before a kill, ``shared_memory`` and ``shared_files`` sweep; ``conclude`` makes facts of
   its ``ending``. ``session`` watches many tests at once.
 * Inside a cell: ``cell`` runs a case, a ``script`` (with its ``own_tests``) or a ``suite`` (with ``pytest_plugin``);
-  ``circumstances`` are noted around it; ``outcome`` makes facts of exceptions, by their ``origin``; ``ignored`` notes
-  those that Python passes over, ``beside`` which files it reads; ``bytecode`` says where Python may write.
+  ``circumstances`` are noted around it; ``outcome`` makes facts of exceptions, by their ``origin``, and tells a
+  ``missing_file`` of the user's; ``ignored`` notes those that Python passes over, ``beside`` which files it reads;
+  ``bytecode`` says where Python may write.
 * For case files: ``api``, with the rules of ``declaration``, the ``limits`` of instances, ``recording`` and
   ``guarding``.
 * ``control`` holds the control cases of an environment, ``system`` asks the operating system.
