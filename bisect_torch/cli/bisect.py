@@ -141,8 +141,10 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         return 0
     if not args.quiet:
         print_wrapped(lines, sys.stderr)
-    observe = BisectionReport(sys.stderr, quiet=args.quiet)
-    with profiling.written(request.run.file.private):
+    with (
+        profiling.written(request.run.file.private),
+        BisectionReport(sys.stderr, quiet=args.quiet) as observe,
+    ):
         result = Bisection(request, profiling.observing(observe), interruption).execute()
     _print(request.run.file.private.inside(result), findings_of(request, result), as_json=args.json)
     return result.exit_code

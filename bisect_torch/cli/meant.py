@@ -126,7 +126,9 @@ def _judged_later(own: Sequence[str], unknown: Sequence[str]) -> str:
     results = next((own[place + 1] for place, word in enumerate(own[:-1]) if word in ("-o", "--output")), None)
     line = shlex.join([PROGRAM, "judge", results or "results.parquet", *given])
     names = ", ".join(f"{name.removeprefix('--')}=…" for name in _TOLERANCES if any(w.startswith(name) for w in given))
-    return f"run without it, then judge what check() has stored, as often as you like: {line}; or write check(…, {names})"
+    return (
+        f"run without it, then judge what check() has stored, as often as you like: {line}; or write check(…, {names})"
+    )
 
 
 def no_such_file(command: str, words: Sequence[str], files: Sequence[str]) -> UsageError | None:

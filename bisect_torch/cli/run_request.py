@@ -35,6 +35,7 @@ def build_request(
     partial: bool = False,
     unknown: Unknown | None = None,
     elsewhere: bool = False,
+    confirm: bool = True,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -46,6 +47,7 @@ def build_request(
         partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
         unknown: Told of them, where ``partial`` does not say what becomes of them.
         elsewhere: Environments are made on other machines.
+        confirm: Cells on which conclusions rest run again.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -131,6 +133,7 @@ def build_request(
         memory_bytes=args.max_memory or host.memory_for_cells(),
         fresh=args.fresh,
         thorough=args.thorough,
+        confirm=confirm,
         guard=_guard(),
         projects=projects,
         own=own,

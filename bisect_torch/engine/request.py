@@ -44,6 +44,7 @@ class RunRequest:
         only: Case file and name of the instances that run; all when None.
         confirm_every_cell: Repeat every cell until it could be the end of a transition, also where there is no other
             build: what it is compared with was seen earlier.
+        confirm: Cells on which conclusions rest run again in other processes; else they are told as not confirmed.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         projects: What is installed as editable, with the state of its files.
@@ -77,6 +78,7 @@ class RunRequest:
     fresh: bool = False
     only: frozenset[tuple[Path, str]] | None = None
     confirm_every_cell: bool = False
+    confirm: bool = True
     thorough: bool = False
     guard: str | None = None
     projects: tuple[Project, ...] = ()

@@ -6,7 +6,8 @@
   its ``ending``. ``session`` watches many tests at once.
 * Inside a cell: ``cell`` runs a case, a ``script`` (with its ``own_tests``) or a ``suite`` (with ``pytest_plugin``);
   ``outcome`` makes facts of exceptions, by their ``origin``; ``ignored`` notes those that Python passes over,
-  ``beside`` which files it reads; ``bytecode`` says where Python may write.
+  ``beside`` which files it reads, ``missing_file`` which it wants and does not find; ``bytecode`` says where Python may
+  write.
 * For case files: ``api``, with the rules of ``declaration``, the ``limits`` of instances, ``recording`` and
   ``guarding``.
 * ``control`` holds the control cases of an environment, ``system`` asks the operating system.

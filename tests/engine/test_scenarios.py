@@ -90,6 +90,28 @@ def test_a_history_gives_its_series_and_its_sentences_and_no_other(make_tool: Ma
     assert answer.code == scenario.code
 
 
+def test_a_first_look_tells_everything_as_not_confirmed_and_the_same_line_goes_on(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": OK, "2.3.0": WRONG})
+    tool.write("cases.py", CASES)
+    line = ("cases.py", "--from", "2.1.0", "--json")
+
+    first = tool.run(*line, "--no-confirm")
+
+    assert first.code == 1
+    assert first.verdicts("answers") == ["ok", "ok", "wrong"]
+    (sentence,) = first.sentences()
+    assert sentence.endswith("not confirmed.")
+    assert "left out (--no-confirm): the same line without that word goes on with them" in first.stderr
+    assert "confirming," not in first.stderr
+    report = tool.call(tool.words("report", "results.parquet"))
+    assert "not confirmed" in report.stdout
+
+    then = tool.run(*line)
+    assert (then.code, then.verdicts("answers")) == (1, ["ok", "ok", "wrong"])
+    assert "not confirmed" not in then.sentences()[0]
+    assert "3 cells, 3 known from before" in then.stderr
+
+
 def test_untested_builds_inside_a_boundary_are_named(make_tool: MakeTool) -> None:
     tool = make_tool({"2.1.0": OK, "2.2.0": CANNOT_BE_IMPORTED, "2.3.0": WRONG})
     tool.write("cases.py", CASES)
