@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -88,6 +89,27 @@ def test_a_history_gives_its_series_and_its_sentences_and_no_other(make_tool: Ma
     for sentence, expected in zip(found, scenario.sentences, strict=True):
         assert expected in sentence
     assert answer.code == scenario.code
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it may have MPS")
+def test_a_dry_run_on_a_device_that_is_not_here_ends_as_the_run_does(make_tool: MakeTool) -> None:
+    """No Linux has MPS."""
+    tool = make_tool({"2.1.0": OK})
+    tool.write("cases.py", CASES + "\n@case(device=['cpu'])\ndef elsewhere(): pass\n")
+    line = ("cases.py", "--from", "2.1.0", "--device", "mps")
+
+    dry = tool.run(*line, "--dry-run")
+    run = tool.run(*line, "--json", "-k", "answers")
+    assert (dry.code, run.code) == (3, 3)
+    assert "note: there is no mps device on this machine: its cells will be broken" in dry.stdout
+    assert dry.stderr.splitlines() == [
+        "error: there is no mps device on this machine, and a run would end with 3: all cells would be broken",
+        "hint: --device cpu is the default; `bisect-torch doctor` says what it sees of a GPU",
+    ]
+    assert run.verdicts("answers") == ["broken"]
+
+    assert tool.run(*line[:3], "--device", "mps,cpu", "--dry-run").code == 0, "the CPU decides"
+    assert [tool.run(*line, "-k", "elsewhere", *more).code for more in (("--dry-run",), ())] == [0, 0]
 
 
 def test_a_first_look_tells_everything_as_not_confirmed_and_the_same_line_goes_on(make_tool: MakeTool) -> None:
