@@ -125,4 +125,4 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         if not findings.interrupted:
             raise
         drop_stdout()  # SIGHUP: the terminal has gone
-    return 0 if empty else findings.exit_code
+    return 0 if empty and not request.unread else findings.exit_code

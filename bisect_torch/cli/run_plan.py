@@ -100,7 +100,7 @@ def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
 
     Raises:
         InfrastructureError: The newest build gets no environment (of those that a search begins with, none does), a
-            build is not known, or none of the devices is there.
+            build is not known, a file cannot be read, or none of the devices is there.
     """
     from bisect_torch.errors import InfrastructureError
     from bisect_torch.model import Verdict
@@ -108,6 +108,11 @@ def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
 
     for name, why in request.unknown.items():
         raise InfrastructureError(f"{name} is not known, and a run would end with 3: {why}", hint=_AGAIN)
+    if request.unread:
+        raise InfrastructureError(
+            "not all that was named can be read, and a run would not end with 0",
+            hint="mend what is left out, or name the files that are to run",
+        )
     own = [each for each in request.plan.environments if each.build.variant is None and not each.open]
     needed = own if search else own[-1:]
     if not needed or not all(map(_in_vain(request), needed)):

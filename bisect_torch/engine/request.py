@@ -55,6 +55,7 @@ class RunRequest:
         edges: Whether the first and the last of the builds are those of the whole matrix.
         standing: On a short disk: names of the folders of environments that a search keeps; None for a run, which
             removes all that it has made.
+        unread: A sentence for each file of a folder that could not be read, and so takes no part.
         unknown: Names of builds that were asked for and cannot be known, to the reason: an index cannot be asked.
     """
 
@@ -88,6 +89,7 @@ class RunRequest:
     shard: Shard | None = None
     edges: tuple[bool, bool] = (True, True)
     standing: frozenset[str] | None = None
+    unread: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property

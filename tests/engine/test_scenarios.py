@@ -91,6 +91,30 @@ def test_a_history_gives_its_series_and_its_sentences_and_no_other(make_tool: Ma
     assert answer.code == scenario.code
 
 
+def test_a_folder_with_a_file_that_cannot_be_read_runs_the_others_and_is_not_all_good(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    (tool.folder / "x").mkdir()
+    tool.write("x/good.py", "import torch\nassert torch.answer() == 42\n")
+    tool.write("x/bad.py", "import torch\nif True\n")
+    line = ("--from", "2.1.0", "--json")
+
+    answer = tool.run("x", *line)
+    assert (answer.code, answer.verdicts("good")) == (3, ["ok"])
+    said = answer.data["notes"][0]
+    assert said.startswith("left out: x/bad.py:2: expected ':' (if True (this tool runs on Python ")
+    assert answer.stderr.splitlines()[0] == f"note: {said}"
+    dry = tool.run("x", *line, "--dry-run")
+    assert (dry.code, dry.stderr.splitlines()[:2]) == (
+        3,
+        [f"note: {said}", "error: not all that was named can be read, and a run would not end with 0"],
+    )
+
+    by_name = tool.run("x/good.py", "x/bad.py", *line)
+    assert (by_name.code, by_name.stdout) == (2, "")
+    assert by_name.stderr.startswith(f"error: {tool.folder}/x/bad.py:2: expected ':'\nhint: ")
+    assert tool.run("x/good.py", *line).code == 0
+
+
 @pytest.mark.skipif(sys.platform == "darwin", reason="it may have MPS")
 def test_a_dry_run_on_a_device_that_is_not_here_ends_as_the_run_does(make_tool: MakeTool) -> None:
     """No Linux has MPS."""
