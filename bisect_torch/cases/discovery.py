@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ from bisect_torch.worker.declaration import expand
 _HASHED_ARGUMENT_BYTES = 64 << 20
 
 
+LeftOut = Callable[[Path, UsageError], None]
+
+
 def discover(
     paths: Iterable[str | Path],
     *,
@@ -39,6 +42,7 @@ def discover(
     bad_if_output: str | None = None,
     timeout_s: float | None = None,
     own: OwnFiles = own_files.NONE,
+    left_out: LeftOut | None = None,
 ) -> tuple[Discovered, ...]:
     """Read the files, folders, suites and the command that the user named; the default suite where nothing was named.
 
@@ -51,6 +55,8 @@ def discover(
         bad_if_output: A regular expression; a match in the output of a cell means ``wrong``.
         timeout_s: Seconds for the cells of cases that declare none.
         own: Files that are the tool's own, and no part of a suite.
+        left_out: Told of files of a folder that cannot be read, and which others depend on them; the rest is read all
+            the same. Without it, and where nothing of a folder can be read, they are an error.
 
     Raises:
         UsageError: Something named does not exist or cannot be run as it stands, with file and line.
@@ -60,7 +66,7 @@ def discover(
     if timeout_s is not None and not timeout_s > 0:
         raise UsageError(f"the time limit is a positive number of seconds, not {timeout_s}", hint="--timeout 120")
     found: dict[Path, Discovered] = {}
-    named = _read_named([str(name) for name in paths])
+    named = _read_named([str(name) for name in paths], left_out)
     if not named and not suites and not command and pytest_words is None:
         suites = (DEFAULT_SUITE,)
     named += [each for name in suites for each in _runnable(suite_files(name))]
@@ -89,14 +95,14 @@ def _check_expression(expression: str) -> None:
         ) from None
 
 
-def _read_named(names: Sequence[str]) -> list[Discovered]:
+def _read_named(names: Sequence[str], left_out: LeftOut | None) -> list[Discovered]:
     """What paths stand for, those with ``::`` narrowed: a file that is also named without it is whole."""
     found: list[Discovered] = []
     chosen: dict[Path, set[str]] = defaultdict(set)
     whole: set[Path] = set()
     for name in names:
         path, mark, case = (name, "", "") if os.path.exists(name) else name.partition("::")
-        read = _read_path(Path(path))
+        read = _read_path(Path(path), left_out)
         if mark and not case:
             raise UsageError(f"{name}: no case is named after ::", hint=f"{path} alone means all of its cases")
         if mark and Path(path).is_dir():
@@ -124,10 +130,10 @@ def _only(instances: tuple[Instance, ...], only: frozenset[str]) -> tuple[Instan
     return tuple(each for each in instances if not only or only & {each.case.name, each.name})
 
 
-def _read_path(path: Path) -> list[Discovered]:
+def _read_path(path: Path, left_out: LeftOut | None) -> list[Discovered]:
     try:
         if path.is_dir():
-            return _read_folder(path)
+            return _read_folder(path, left_out)
         if not path.exists():
             raise UsageError(f"{path}: no such file", hint=_nearest(path))
         refuse_other(path)
@@ -149,8 +155,8 @@ def _nearest(path: Path) -> str:
     return f"paths are seen from the working directory{where} {shown}"
 
 
-def _read_folder(folder: Path) -> list[Discovered]:
-    wanted = _runnable(sorted(folder.resolve().glob("*.py")))
+def _read_folder(folder: Path, left_out: LeftOut | None) -> list[Discovered]:
+    wanted = _runnable(sorted(folder.resolve().glob("*.py")), left_out)
     if not wanted:
         raise UsageError(
             f"{folder}: the folder holds no *.py that can be run",
@@ -159,9 +165,21 @@ def _read_folder(folder: Path) -> list[Discovered]:
     return wanted
 
 
-def _runnable(files: Iterable[Path]) -> list[Discovered]:
+def _runnable(files: Iterable[Path], left_out: LeftOut | None = None) -> list[Discovered]:
     """Those of a folder's files that are meant to be run: no helper, by its name or since another one imports it."""
-    read = [_read_file(file.resolve()) for file in files if file.is_file() and file.name[0] not in "._"]
+    read: list[Discovered] = []
+    unread: list[tuple[Path, UsageError]] = []
+    for file in files:
+        if file.is_file() and file.name[0] not in "._":
+            try:
+                read.append(_read_file(file.resolve()))
+            except UsageError as error:
+                unread.append((file.resolve(), error))
+    if unread and (left_out is None or not read):
+        raise unread[0][1]
+    if left_out is not None:
+        for path, why in unread:
+            left_out(path, why)
     imported = {(one.file.path.parent / name).resolve() for one in read for name in one.file.local_modules}
     return [one for one in read if one.file.kind is CaseKind.CASE or one.file.path not in imported]
 

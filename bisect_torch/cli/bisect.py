@@ -142,8 +142,10 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         return 0
     if not args.quiet:
         print_wrapped(lines, sys.stderr)
-    observe = BisectionReport(sys.stderr, quiet=args.quiet)
-    with profiling.written(request.run.file.private):
+    with (
+        profiling.written(request.run.file.private),
+        BisectionReport(sys.stderr, quiet=args.quiet) as observe,
+    ):
         result = Bisection(request, profiling.observing(observe), interruption).execute()
     _print(inside(result, request.run.file.private), findings_of(request, result), as_json=args.json)
     return result.exit_code

@@ -25,6 +25,7 @@ examples:
   bisect-torch run "cases.py::bmm[batch=65552]"       one of them
   bisect-torch run repro.py --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --with torchvision repro.py --minor-only
+  bisect-torch run cases.py --no-confirm              a first look; the same line without it confirms
   bisect-torch run repro.py --locks release,today     what do newer dependencies change
   bisect-torch run repro.py --from 2.13.0 --nightly latest --torch-backend cpu
   bisect-torch run repro.py --nightly 2026-11-01..2026-11-28 --torch-backend cpu --source ~/pytorch
@@ -33,10 +34,13 @@ examples:
   bisect-torch run --with-editable . --minor-only --pytest tests -k attention
 
 Results are kept, also after Ctrl-C: the same line again runs only what is missing. Once all cells have run,
-what is told of them is confirmed, which may take longer; Ctrl-C then ends with the matrix, not confirmed.
+what is told of them is confirmed, which may take longer: Ctrl-C then ends with the matrix, not confirmed, and
+--no-confirm leaves it out from the start.
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged, 130 interrupted
 next: bisect-torch report results.parquet    a bug report, a page or a picture of what was found
 """
+
+_CONFIRMING_HINT = "Ctrl-C ends it with the matrix, not confirmed; --no-confirm leaves this out"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -93,7 +97,9 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         )
     profiling = Profiling(args.profile)
     with profiling.step("planning"):
-        request = build_request(args, in_groups=not elsewhere, partial=True, elsewhere=elsewhere)
+        request = build_request(
+            args, in_groups=not elsewhere, partial=True, elsewhere=elsewhere, confirm=not args.no_confirm
+        )
     tell_late_options(args)
     if args.dry_run:
         print_plan(request, as_json=args.json)
@@ -103,7 +109,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         show_plan(request)
     with (
         profiling.written(request.file.private),
-        open_report(quiet=args.quiet) as observe,
+        open_report(quiet=args.quiet, confirming_hint=_CONFIRMING_HINT) as observe,
         placed(args, request, observe) as (request, site),
     ):
         result = Run(request, profiling.observing(observe), interruption, site=site).execute()
@@ -119,4 +125,4 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         if not findings.interrupted:
             raise
         drop_stdout()  # SIGHUP: the terminal has gone
-    return 0 if empty else findings.exit_code
+    return 0 if empty and not request.unread else findings.exit_code

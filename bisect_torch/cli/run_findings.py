@@ -33,6 +33,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         seconds=result.seconds,
         notes=request.plan.notes,
         unknown=request.unknown,
+        unread=request.unread,
         known_releases=known_releases(),
         twins=result.beside,
         origins=origins_of(result.builds, result.environments, request.source),

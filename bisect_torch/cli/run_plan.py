@@ -40,7 +40,7 @@ def plan_lines(request: RunRequest) -> list[str]:
         )
     lines += impossible_lines(plan)
     lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
-    lines += [f"note: {note}" for note in plan.notes]
+    lines += [f"note: {note}" for note in (*plan.notes, *missing_devices(request))]
     lines += [f"hint: {hint}" for hint in plan.hints]
     return [request.file.private.redact(line) for line in lines]
 
@@ -56,6 +56,41 @@ def impossible_lines(plan: EnvironmentPlan) -> list[str]:
     return [f"{listed(names, most=_MOST_BUILDS)}: {reason}" for reason, names in builds.items()]
 
 
+def missing_devices(request: RunRequest) -> list[str]:
+    """A sentence for each device that this machine surely lacks."""
+    return [f"there is no {device} device on this machine: its cells will be broken" for device in _lacking(request)]
+
+
+def _lacking(request: RunRequest) -> list[str]:
+    """The devices of a run that this machine surely lacks, as far as a case is made for them."""
+    from bisect_torch.engine import host
+    from bisect_torch.engine.plan import is_made_for
+
+    if request.plan.elsewhere:
+        return []
+    open_files = any(item.instances is None for item in request.discovered)
+    known = request.known_instances()
+    return [
+        device
+        for device in request.devices
+        if host.surely_lacks(device) and (open_files or any(is_made_for(each.case, device) for each in known))
+    ]
+
+
+def _refuse_missing_devices(request: RunRequest) -> None:
+    """Raises InfrastructureError where all that would run has no device to run on."""
+    from bisect_torch.errors import InfrastructureError
+
+    lacking = _lacking(request)
+    if lacking and len(lacking) == len(request.devices):
+        what = " and ".join(f"no {device} device" for device in lacking)
+        are = "are" if len(lacking) > 1 else "is"
+        raise InfrastructureError(
+            f"there {are} {what} on this machine, and a run would end with 3: all cells would be broken",
+            hint="--device cpu is the default; `bisect-torch doctor` says what it sees of a GPU",
+        )
+
+
 def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
     """End a dry run as its run would end, where that is known: nothing can be judged on the newest build.
 
@@ -63,8 +98,8 @@ def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
         search: A search does without an end that cannot be judged, but not without all builds.
 
     Raises:
-        InfrastructureError: The newest build gets no environment (of those that a search begins with, none does), or a
-            build is not known.
+        InfrastructureError: The newest build gets no environment (of those that a search begins with, none does), a
+            build is not known, a file cannot be read, or none of the devices is there.
     """
     from bisect_torch.errors import InfrastructureError
     from bisect_torch.model import Verdict
@@ -72,9 +107,15 @@ def refuse_in_vain(request: RunRequest, *, search: bool = False) -> None:
 
     for name, why in request.unknown.items():
         raise InfrastructureError(f"{name} is not known, and a run would end with 3: {why}", hint=_AGAIN)
+    if request.unread:
+        raise InfrastructureError(
+            "not all that was named can be read, and a run would not end with 0",
+            hint="mend what is left out, or name the files that are to run",
+        )
     own = [each for each in request.plan.environments if each.build.variant is None and not each.open]
     needed = own if search else own[-1:]
     if not needed or not all(map(_in_vain(request), needed)):
+        _refuse_missing_devices(request)
         return
     newest = needed[-1]
     whose = f"{newest.build.name} gets no environment"
@@ -169,6 +210,6 @@ def _described(request: RunRequest) -> dict[str, object]:
         "free_bytes": plan.free_bytes,
         "minutes": plan.minutes,
         "unknown_sizes": list(plan.unknown),
-        "notes": list(plan.notes),
+        "notes": [*plan.notes, *missing_devices(request)],
         "hints": list(plan.hints),
     }

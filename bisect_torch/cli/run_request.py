@@ -14,11 +14,11 @@ from bisect_torch.cli.releases import selection
 from bisect_torch.cli.sharding import shard_of
 
 if TYPE_CHECKING:
-    from bisect_torch.cases import Discovered
+    from bisect_torch.cases import Discovered, LeftOut
     from bisect_torch.engine.request import RunRequest
     from bisect_torch.engine.search.request import Scope
     from bisect_torch.environments import EnvironmentPlan, Project
-    from bisect_torch.errors import InfrastructureError
+    from bisect_torch.errors import InfrastructureError, UsageError
     from bisect_torch.model import Build
     from bisect_torch.own_files import OwnFiles
     from bisect_torch.releases.choosing import Unknown
@@ -35,6 +35,7 @@ def build_request(
     partial: bool = False,
     unknown: Unknown | None = None,
     elsewhere: bool = False,
+    confirm: bool = True,
 ) -> RunRequest:
     """Everything that can be refused is refused here, before anything is downloaded.
 
@@ -43,9 +44,11 @@ def build_request(
         discovered: What is run, instead of what the line names.
         scope: What a search takes of the builds that there are; a run takes all of them.
         in_groups: Environments may come and go, where the disk does not hold all of them.
-        partial: Builds that cannot be known, since their index cannot be asked, are named and left out.
+        partial: Builds that cannot be known, since their index cannot be asked, are named and left out, and so are
+            files of a folder that cannot be read.
         unknown: Told of them, where ``partial`` does not say what becomes of them.
         elsewhere: Environments are made on other machines.
+        confirm: Cells on which conclusions rest run again.
 
     Raises:
         BisectTorchError: A file, a range, a version, an option cannot be used, or the disk is too small.
@@ -62,7 +65,11 @@ def build_request(
 
     named: Path | None = vars(args).get("source")
     source = None if named is None else check_source(named)
-    discovered = discover(args) if discovered is None else discovered
+    unread = UnreadFiles()
+    if discovered is None:
+        discovered = discover(args, unread if partial else None)
+        for sentence in unread.sentences():
+            _note(sentence)
     _refuse_empty_choice(discovered, args.select)
     options = environment_options(args, both_locks=choice is None)
     private = private_of(
@@ -131,6 +138,7 @@ def build_request(
         memory_bytes=args.max_memory or host.memory_for_cells(),
         fresh=args.fresh,
         thorough=args.thorough,
+        confirm=confirm,
         guard=_guard(),
         projects=projects,
         own=own,
@@ -139,6 +147,7 @@ def build_request(
         shard=shard,
         edges=(True, True) if shard is None else shard.holds_ends(len(whole)),
         unknown=left_out,
+        unread=unread.sentences(),
     )
 
 
@@ -153,8 +162,40 @@ def tell_late_options(args: argparse.Namespace) -> None:
         print_note(f"{', '.join(late)} after {mark} {goes} to {owner}; options of bisect-torch stand before {mark}")
 
 
-def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
-    """The case files, scripts, suites or command that the line names."""
+class UnreadFiles:
+    """Takes the files of folders that cannot be read, and says it; those that stumble over one file, together."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[Path]] = {}
+
+    def __call__(self, path: Path, error: UsageError) -> None:
+        """Take a file, and why it cannot be read."""
+        why = error.message + (f" ({error.hint})" if error.hint else "")
+        self._found.setdefault(why, []).append(path)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One for each file that is at fault, paths as seen from the working directory."""
+        return tuple(self._sentence(why, paths) for why, paths in self._found.items())
+
+    def _sentence(self, why: str, paths: Sequence[Path]) -> str:
+        import re
+
+        from bisect_torch.report.text import listed
+
+        folder = re.escape(str(paths[0].parent) + os.sep)
+        shown = os.path.relpath(paths[0].parent)
+        near = "" if shown == "." else os.path.join(shown, "")
+        others = [f"{near}{path.name}" for path in paths if not why.startswith(f"{path}:")]
+        whose = f"{listed(others)}, since " if others else ""
+        return f"left out: {whose}{re.sub(folder, lambda _: near, why)}"
+
+
+def discover(args: argparse.Namespace, left_out: LeftOut | None = None) -> tuple[Discovered, ...]:
+    """The case files, scripts, suites or command that the line names.
+
+    Args:
+        left_out: See :func:`bisect_torch.cases.discover`.
+    """
     from bisect_torch import cases
 
     words = tuple(args.command_words or ())
@@ -169,6 +210,7 @@ def discover(args: argparse.Namespace) -> tuple[Discovered, ...]:
         pytest_words=args.pytest_words,
         bad_if_output=args.bad_if_output,
         own=own_files_of(args),
+        left_out=left_out,
     )
 
 

@@ -36,6 +36,11 @@ def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> N
         running.add_argument(
             "--repeat", type=positive(int), default=1, metavar="N", help="runs of every cell (default 1)"
         )
+        running.add_argument(
+            "--no-confirm",
+            action="store_true",
+            help="a first look: nothing runs again to confirm what is told, and it is told as not confirmed",
+        )
     running.add_argument(
         "--jobs",
         type=positive(int),

@@ -126,6 +126,26 @@ def device_identity(device: str) -> tuple[str, str]:
     return (found[0], found[1]) if found else ("", "")
 
 
+_TRACES = {
+    "cuda": (
+        *("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/nvhost-ctrl", "/dev/nvmap", "/dev/nvgpu"),
+        *("/dev/kfd", "/dev/dxg"),
+    ),
+    "xpu": ("/dev/dri", "/dev/dxg"),
+}
+"""What a driver leaves in the file system: NVIDIA's, that of its boards, AMD's (whose devices torch calls cuda),
+Intel's, and that of Windows beneath WSL."""
+
+
+def surely_lacks(device: str) -> bool:
+    """Whether this machine can have no such device, whatever torch is asked: there is no trace of a driver for it."""
+    kind = device.partition(":")[0]
+    if kind == "mps":
+        return sys.platform != "darwin"
+    traces = _TRACES.get(kind)
+    return traces is not None and not any(map(os.path.exists, traces))
+
+
 def device_memory(device: str) -> int | None:
     """Bytes of memory of an accelerator; None where the system does not tell. That of MPS is the machine's own."""
     kind, _, index = device.partition(":")

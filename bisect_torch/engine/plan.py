@@ -94,6 +94,11 @@ def time_limit_s(instance: Instance, device: str, default_s: float) -> float:
     return instance.limits_on(device).timeout_s or default_s
 
 
+def is_made_for(case: Case, device: str) -> bool:
+    """Whether a case may run on a device, by what it declares."""
+    return not case.devices or device in case.devices or device.partition(":")[0] in case.devices
+
+
 def why_not(
     instance: Instance, device: str, memory_bytes: int, device_bytes: int | None, unmet: str | None
 ) -> str | None:
@@ -105,9 +110,8 @@ def why_not(
         unmet: The requirement on torch that the build does not meet.
     """
     kind = device.partition(":")[0]
-    devices = instance.case.devices
-    if devices and device not in devices and kind not in devices:
-        return f"made for {', '.join(devices)}, not for {device}"
+    if not is_made_for(instance.case, device):
+        return f"made for {', '.join(instance.case.devices)}, not for {device}"
     if unmet:
         return unmet
     limits = {"cpu": memory_bytes, **({} if device_bytes is None else {kind: device_bytes})}

@@ -44,6 +44,7 @@ class RunRequest:
         only: Case file and name of the instances that run; all when None.
         confirm_every_cell: Repeat every cell until it could be the end of a transition, also where there is no other
             build: what it is compared with was seen earlier.
+        confirm: Cells on which conclusions rest run again in other processes; else they are told as not confirmed.
         thorough: Cases compare everything that they otherwise sample.
         guard: The guard that the workers' environment asks for, as ``mps:4294967296``; None for none.
         projects: What is installed as editable, with the state of its files.
@@ -54,6 +55,7 @@ class RunRequest:
         edges: Whether the first and the last of the builds are those of the whole matrix.
         standing: On a short disk: names of the folders of environments that a search keeps; None for a run, which
             removes all that it has made.
+        unread: A sentence for each file of a folder that could not be read, and so takes no part.
         unknown: Names of builds that were asked for and cannot be known, to the reason: an index cannot be asked.
     """
 
@@ -77,6 +79,7 @@ class RunRequest:
     fresh: bool = False
     only: frozenset[tuple[Path, str]] | None = None
     confirm_every_cell: bool = False
+    confirm: bool = True
     thorough: bool = False
     guard: str | None = None
     projects: tuple[Project, ...] = ()
@@ -86,6 +89,7 @@ class RunRequest:
     shard: Shard | None = None
     edges: tuple[bool, bool] = (True, True)
     standing: frozenset[str] | None = None
+    unread: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -24,7 +24,7 @@ from bisect_torch.engine.making import Made, Making
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.rotation import Rotation
 from bisect_torch.engine.rows import Rows
-from bisect_torch.engine.second_look import CONFIRMING_S, SecondLook
+from bisect_torch.engine.second_look import SecondLook
 from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unproven
 from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded
 from bisect_torch.engine.telling import Telling
@@ -89,7 +89,9 @@ class Run:
         self._ledger = Ledger(request, self._run_id, can_fork=can_fork, devices=self._site.devices)
         self._making = Making(request, rotation, self._site, self._inbox.put)
         self._rows = Rows(request, environments.staged_name(), wanted)
-        self._second_look = SecondLook(self._ledger, self._rows, self._making, self._site, self._tell)
+        self._second_look = SecondLook(
+            self._ledger, self._rows, self._making, self._site, self._tell, confirm=request.confirm
+        )
         self._under_way = UnderWay(self._site, self._making.ready, self._tell)
         self._parked: list[Environment] = []
         self._begun = False
@@ -221,9 +223,8 @@ class Run:
             self._install()
             return False
         if not wanted:
-            left = self._second_look.left_out()
-            if left:
-                self._tell(events.Note(f"{left} confirming repeats were left out, beyond {CONFIRMING_S / 60:.0f} min"))
+            if left := self._second_look.left_out():
+                self._tell(events.Note(left))
             return self._inbox.empty()
         # Every cell of theirs was kept from earlier runs, or they had to make room for others.
         self._want(list({run.build.name: run.build for run in wanted}.values()))

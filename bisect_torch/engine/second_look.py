@@ -28,14 +28,18 @@ class SecondLook:
         making: The environments.
         site: Where cells run.
         tell: Told of environments that changed.
+        confirm: Whether cells run again to confirm what is told of them.
     """
 
-    def __init__(self, ledger: Ledger, rows: Rows, making: Making, site: Site, tell: Telling) -> None:
+    def __init__(
+        self, ledger: Ledger, rows: Rows, making: Making, site: Site, tell: Telling, *, confirm: bool = True
+    ) -> None:
         self._ledger = ledger
         self._rows = rows
         self._making = making
         self._resweep = Resweep(site)
         self._tell = tell
+        self._confirm = confirm
         self._without_end: list[CellRun] = []
 
     def ran(self, run: CellRun) -> None:
@@ -66,12 +70,20 @@ class SecondLook:
             more = self._making.waiting
             self._without_end = self._possible(None, more_builds=more)
             # What a cell takes is looked up only where there is one to choose.
-            return self._possible(CONFIRMING_S, more_builds=more) if self._without_end else []
+            wanted = self._confirm and self._without_end
+            return self._possible(CONFIRMING_S, more_builds=more) if wanted else []
 
-    def left_out(self) -> int:
-        """How many repeats would have been wanted, at the last look at cells, if there were no end to the time for
-        them."""
-        return len(self._without_end)
+    def left_out(self) -> str | None:
+        """What is to be said of repeats that would have been wanted, at the last look at cells, if there were no end to
+        the time for them, or if they had been asked for; None where there are none."""
+        left = len(self._without_end)
+        if not left:
+            return None
+        if self._confirm:
+            repeats = "1 confirming repeat was" if left == 1 else f"{left} confirming repeats were"
+            return f"{repeats} left out, beyond {CONFIRMING_S / 60:.0f} min"
+        runs = "1 run that would confirm it was" if left == 1 else f"{left} runs that would confirm it were"
+        return f"{runs} left out (--no-confirm): the same line without that word goes on with them"
 
     def _possible(self, budget_s: float | None, *, more_builds: bool) -> list[CellRun]:
         failed = {failure.build.name for failure in self._making.failures}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from packaging.version import Version
@@ -34,15 +35,24 @@ class BisectionReport(LineReport):
     Args:
         stream: Where to, usually stderr.
         quiet: Only notes and failures.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        super().__init__(stream, quiet=quiet)
+    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, quiet=quiet, clock=clock)
         self._phases: dict[str, str] = {}
         self._confirming = self._confirmed = 0
 
     def __call__(self, event: BisectEvent) -> None:
         """Say what an event tells."""
+        with self._lock:
+            self._take(event)
+
+    def _take(self, event: BisectEvent) -> None:
+        if isinstance(event, events.RunPlanned):  # a search is many runs
+            self._progress = self._new_progress()
+        if not isinstance(event, Judging | Judged | Repeating | Weighs):
+            self._progress.apply(event)
         if isinstance(event, events.Confirming):
             self._confirming, self._confirmed = event.repeats, 0
         if isinstance(event, events.Note):
@@ -50,7 +60,7 @@ class BisectionReport(LineReport):
         elif isinstance(event, events.CellFinished):
             self._finished(event)
         elif isinstance(event, events.BuildProgress):
-            self._progress(event)
+            self._making(event)
         elif isinstance(event, events.EnvironmentReady):
             if not event.reused:
                 self._write(f"{clean(event.build.name)}: environment made in {seconds_words(event.seconds)}")
@@ -65,10 +75,10 @@ class BisectionReport(LineReport):
         if event.kept or before >= wanted:
             return
         self._confirmed += 1
-        if 10 * self._confirmed // wanted > 10 * before // wanted and self._confirmed < wanted:
+        if 10 * self._confirmed // wanted > 10 * before // wanted:
             self._write(f"confirmed {self._confirmed:,} of {wanted:,}")
 
-    def _progress(self, event: events.BuildProgress) -> None:
+    def _making(self, event: events.BuildProgress) -> None:
         name = event.build.name
         if event.phase == "failed":
             self._failed(event)

@@ -112,7 +112,7 @@ def as_data(findings: Findings) -> dict[str, object]:
         ],
         "remarks": remarks(findings),
         "counts": {**counts, "not_run": findings.not_run(), "flaky": findings.flaky()},
-        "notes": list(findings.notes),
+        "notes": [*findings.unread, *findings.notes],
         "results": None if findings.results is None else str(findings.results),
         "interrupted": findings.interrupted,
         "seconds": findings.seconds,

@@ -40,6 +40,7 @@ class Findings:
         seconds: How long it took; None for results that are only judged again.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
+        unread: A sentence for each file of a folder that could not be read, and so took no part.
         unknown: Names of builds that were asked for and could not be known, to the reason.
         tolerances: What the numbers were judged under, where that is not the criterion of then.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
@@ -60,6 +61,7 @@ class Findings:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     runs: tuple[Mapping[str, object], ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     tolerances: Tolerances | None = None
 
@@ -235,8 +237,8 @@ class Findings:
     @property
     def exit_code(self) -> int:
         """0: all is good at the newest build; 1: something is bad or flaky there; 3: something could not be judged
-        there, or a build that was asked for is not known; 130: interrupted. What skips says that it does not apply, and
-        counts as neither."""
+        there, a file could not be read, or a build that was asked for is not known; 130: interrupted. What skips says
+        that it does not apply, and counts as neither."""
         if self.interrupted:
             return 130
         if self.unknown:
@@ -247,7 +249,7 @@ class Findings:
             return 1
         applies = [point for point in newest if point is None or point.judgement.verdict is not Verdict.SKIP]
         judged = all(point is not None and point.judgement.verdict.judged for point in applies)
-        return 0 if newest and judged else 3
+        return 0 if newest and judged and not self.unread else 3
 
     def left_out(self, before: str, after: str) -> tuple[str, ...]:
         """Known releases between two builds that did not take part."""

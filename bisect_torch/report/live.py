@@ -32,12 +32,15 @@ class LiveReport:
         stream: The terminal, usually stderr.
         console: Instead of one made for ``stream``.
         closing: Leave a last line with what came out; not needed where the summary follows on the same screen.
+        confirming_hint: What the user can do about confirming that takes long.
     """
 
-    def __init__(self, stream: TextIO, *, console: Console | None = None, closing: bool = True) -> None:
+    def __init__(
+        self, stream: TextIO, *, console: Console | None = None, closing: bool = True, confirming_hint: str = ""
+    ) -> None:
         self._closing = closing
         self._console = console or Console(file=stream, highlight=False, markup=False, emoji=False)
-        self._progress = RunProgress()
+        self._progress = RunProgress(confirming_hint=confirming_hint)
         self._lock = threading.Lock()
         self._shown: list[Line] = []
         self._stop = threading.Event()

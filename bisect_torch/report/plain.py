@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from bisect_torch.engine.events import (
     BuildProgress,
@@ -20,6 +23,7 @@ from bisect_torch.engine.events import (
     RunPlanned,
 )
 from bisect_torch.model import Verdict
+from bisect_torch.report.heartbeat import LONGEST_QUIET_S, QUIET_S, Heartbeat, still
 from bisect_torch.report.progress import RunProgress
 from bisect_torch.report.text import bytes_words, clean, for_encoding, plural, seconds_words, wrap
 
@@ -37,17 +41,71 @@ def width_for(stream: TextIO) -> int:
     return max(20, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
 
 
+_Report = TypeVar("_Report", bound="LineReport")
+
+
 class LineReport:
-    """What observers that write lines have in common.
+    """What observers that write lines have in common: while they are entered, they say now and then what goes on.
 
     Args:
         stream: Where to, usually stderr.
         quiet: Only notes and failures.
+        clock: Monotonic seconds.
+        confirming_hint: What the user can do about confirming that takes long.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        confirming_hint: str = "",
+    ) -> None:
         self._stream = stream
         self._quiet = quiet
+        self._clock = clock
+        self._confirming_hint = confirming_hint
+        self._progress = self._new_progress()
+        self._lock = threading.Lock()
+        self._heartbeat = Heartbeat(self.beat)
+        self._wrote = clock()
+        self._quiet_s = QUIET_S
+        self._moves: object = None
+
+    def _new_progress(self) -> RunProgress:
+        return RunProgress(self._clock, confirming_hint=self._confirming_hint)
+
+    def __enter__(self: _Report) -> _Report:
+        if not self._quiet:
+            self._heartbeat.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._quiet:
+            self._heartbeat.__exit__()
+        with suppress(OSError):
+            self._stream.flush()
+
+    def beat(self) -> None:
+        """Say what is being done, where no line has come for a while."""
+        with self._lock:
+            now = self._clock()
+            doing = still(self._progress, now) if now - self._wrote >= self._quiet_s else None
+            if doing is None:
+                return
+            quiet_s = min(2 * self._quiet_s, LONGEST_QUIET_S) if doing.moves == self._moves else QUIET_S
+            self._moves = doing.moves
+            self._write(doing.text + self._hint())
+            self._quiet_s = quiet_s
+
+    def _hint(self) -> str:
+        """What the user can do about confirming, once, where it will take long."""
+        hint = self._progress.confirming_hint
+        if not hint or not self._confirming_hint:
+            return ""
+        self._confirming_hint = ""
+        return f"; {hint}"
 
     def _note(self, event: Note) -> None:
         self._write((f"{clean(event.build.name)}: " if event.build else "note: ") + clean(event.text), always=True)
@@ -58,6 +116,7 @@ class LineReport:
     def _write(self, text: str, *, always: bool = False) -> None:
         if self._quiet and not always:
             return
+        self._wrote, self._quiet_s = self._clock(), QUIET_S
         if self._stream.isatty():  # a terminal would part its words
             text = "\n".join(wrap(text.split(" "), width_for(self._stream), indent="  "))
         with suppress(OSError):  # nobody reads any more: the work goes on
@@ -71,25 +130,31 @@ class PlainReport(LineReport):
     Args:
         stream: Where to, usually stderr.
         quiet: Only notes and failures.
+        clock: Monotonic seconds.
+        confirming_hint: What the user can do about confirming that takes long.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        super().__init__(stream, quiet=quiet)
-        self._progress = RunProgress()
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        confirming_hint: str = "",
+    ) -> None:
+        super().__init__(stream, quiet=quiet, clock=clock, confirming_hint=confirming_hint)
         self._verdicts: dict[str, Counter[Verdict]] = {}
         self._told: set[str] = set()
         self._phases: dict[str, tuple[str, int]] = {}
         self._tenths = 0
-
-    def __enter__(self) -> PlainReport:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._stream.flush()
+        self._told_repeats = 0
 
     def __call__(self, event: Event) -> None:
         """Print a line for an event, where it is worth one."""
+        with self._lock:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
         before = self._progress.cells_done
         self._progress.apply(event)
         if isinstance(event, CellFinished):
@@ -120,6 +185,7 @@ class PlainReport(LineReport):
         elif isinstance(event, Confirming):
             runs = plural(event.repeats, "more run", "more runs")
             self._write(f"confirming, {runs}: {clean(event.reason)}")
+            self._tenths = self._tenth()  # of all that is wanted by now
         elif isinstance(event, RunFinished):
             self._finish(event)
 
@@ -131,13 +197,18 @@ class PlainReport(LineReport):
 
     def _confirmed(self) -> None:
         """At each tenth, so that a log shows that it goes on."""
-        done, wanted = self._progress.repeats_done, self._progress.repeats_wanted
-        tenth = 10 * done // wanted if wanted else 0
-        if tenth <= self._tenths or done == wanted:
-            return
-        self._tenths = tenth
-        left = self._progress.seconds_left()
-        self._write(f"confirmed {done:,} of {wanted:,}" + (f", about {seconds_words(left)} left" if left else ""))
+        tenth = self._tenth()
+        if tenth > self._tenths:
+            self._tenths = tenth
+            left = self._progress.seconds_left()
+            self._tell_confirmed((f", about {seconds_words(left)} left" if left else "") + self._hint())
+
+    def _tenth(self) -> int:
+        return 10 * self._progress.repeats_done // max(1, self._progress.repeats_wanted)
+
+    def _tell_confirmed(self, more: str = "") -> None:
+        self._told_repeats = self._progress.repeats_done
+        self._write(f"confirmed {self._told_repeats:,} of {self._progress.repeats_wanted:,}{more}")
 
     def _row(self, name: str) -> None:
         self._told.add(name)
@@ -162,6 +233,8 @@ class PlainReport(LineReport):
             self._write(f"{clean(name)}: {event.phase}" + (f" {so_far}{bytes_words(total)}" if total else ""))
 
     def _finish(self, event: RunFinished) -> None:
+        if self._told_repeats < self._progress.repeats_done:
+            self._tell_confirmed()
         for name in self._progress.builds:
             if name not in self._told:
                 self._row(name)

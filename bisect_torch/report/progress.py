@@ -28,6 +28,12 @@ RowKey = tuple[str, str, str]
 
 _SETTLED = ("ready", "failed")
 
+ACTIVE_PHASES = ("downloading", "installing", "checking", "locking")
+"""Of an environment that is being made; what is nearest to its end first."""
+
+LONG_S = 60.0
+"""What is worth a word on how to do without it."""
+
 ENOUGH = 5
 """Cells or repeats after which their pace says something about the rest."""
 
@@ -103,10 +109,12 @@ class RunProgress:
 
     Args:
         clock: Monotonic seconds.
+        confirming_hint: What the user can do about confirming that takes long; empty where there is nothing.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, confirming_hint: str = "") -> None:
         self._clock = clock
+        self._confirming_hint = confirming_hint
         self.builds: dict[str, BuildState] = {}
         self.rows: dict[RowKey, list[CellState]] = {}
         self.devices: tuple[str, ...] = ()
@@ -227,6 +235,12 @@ class RunProgress:
             return None if pace is None else pace * missing
         # The cells of the environment that comes last can only begin when it is there.
         return max(making + (pace or 0.0) * min(missing, self.cells_per_build), (pace or 0.0) * missing)
+
+    @property
+    def confirming_hint(self) -> str:
+        """What the user can do about it, where confirming will still take long."""
+        left = self.seconds_left() if self.confirming and self._confirming_hint else None
+        return self._confirming_hint if left is not None and left >= LONG_S else ""
 
     def _busy(self) -> float:
         return self._busy_s + (self._clock() - self._busy_since if self._busy_since is not None else 0.0)

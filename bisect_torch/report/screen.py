@@ -8,7 +8,7 @@ from bisect_torch.model import Verdict
 from bisect_torch.report.heads import heads
 from bisect_torch.report.marks import MARK_OK, MARK_PENDING, MARK_RUNNING, Mark
 from bisect_torch.report.matrix import Labelled, Row, blocks, draw_block, key_lines, label_rows, legend_lines
-from bisect_torch.report.progress import BuildState, RunProgress
+from bisect_torch.report.progress import ACTIVE_PHASES, BuildState, RunProgress
 from bisect_torch.report.text import (
     Line,
     bytes_words,
@@ -26,7 +26,6 @@ _LONGEST_NAME = 30
 """Columns of a build's name: that of a hybrid has all its packages."""
 
 _CALM = frozenset({MARK_OK.letter, MARK_PENDING.letter, MARK_RUNNING.letter})
-_ACTIVE = ("downloading", "installing", "checking", "locking")
 
 
 def screen(progress: RunProgress, width: int, height: int, *, now: float) -> list[Line]:
@@ -67,6 +66,8 @@ def _status(progress: RunProgress, width: int) -> list[Line]:
         lines = [(("█" * full, "green"), ("░" * (room - full), "dim"), ("  ", ""), (text, "bold"))]
     if progress.confirming:
         lines.append(((shorten(f"running {clean(progress.confirming)}", width), "cyan"),))
+        if hint := progress.confirming_hint:
+            lines.append(((shorten(hint, width), "dim"),))
     return lines
 
 
@@ -97,7 +98,9 @@ def _rounded(seconds: float) -> str:
 
 def _build_lines(progress: RunProgress, width: int, now: float) -> list[Line]:
     states = list(progress.builds.values())
-    active = sorted((each for each in states if each.phase in _ACTIVE), key=lambda each: _ACTIVE.index(each.phase))
+    active = sorted(
+        (each for each in states if each.phase in ACTIVE_PHASES), key=lambda each: ACTIVE_PHASES.index(each.phase)
+    )
     name_width = min(_LONGEST_NAME, max((width_of(clean(each.build.name)) for each in active), default=0))
     lines: list[Line] = []
     for state in active[:_MOST_BUILD_LINES]:

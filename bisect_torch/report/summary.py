@@ -142,7 +142,7 @@ def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     texts += drift_words(drifts(findings))
     texts += unlike_words(findings)
     texts += map(str, unjudged(findings))
-    return texts + [clean(note) for note in findings.notes]
+    return texts + [clean(note) for note in (*findings.unread, *findings.notes)]
 
 
 def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:

@@ -26,7 +26,11 @@ def decorated(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def open_report(
-    *, quiet: bool = False, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+    *,
+    quiet: bool = False,
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] | None = None,
+    confirming_hint: str = "",
 ) -> AbstractContextManager[LiveReport | PlainReport]:
     """The observer for a run: live on a terminal, plain lines elsewhere.
 
@@ -34,13 +38,14 @@ def open_report(
         quiet: Only notes and failures.
         stream: stderr when None.
         environ: The process's when None.
+        confirming_hint: What the user can do about confirming that takes long; empty where there is nothing.
     """
     stream = sys.stderr if stream is None else stream
     if quiet or not decorated(stream, os.environ if environ is None else environ):
-        return PlainReport(stream, quiet=quiet)
+        return PlainReport(stream, quiet=quiet, confirming_hint=confirming_hint)
     from bisect_torch.report.live import LiveReport
 
-    return LiveReport(stream, closing=not sys.stdout.isatty())
+    return LiveReport(stream, closing=not sys.stdout.isatty(), confirming_hint=confirming_hint)
 
 
 def print_lines(lines: Sequence[Line], stream: TextIO | None = None) -> None:

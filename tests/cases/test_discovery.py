@@ -146,6 +146,35 @@ def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Pat
     assert found[0].file.sha256 != found[1].file.sha256
 
 
+def test_of_a_folder_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    files = {
+        "good.py": b"import torch\n",
+        "bad.py": b"x = 1\ndef f(:\n",
+        "latin.py": "x = 'é'\n".encode("latin-1"),
+        "imports.py": b"import bad\n",
+        "case.py": b"from bisect_torch import case\n@case(timeout=-1)\ndef f(): pass\n",
+        "_helper.py": b"def f(:\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    told: list[tuple[str, str]] = []
+
+    found = cases.discover([tmp_path], left_out=lambda path, error: told.append((path.name, error.message)))
+
+    assert [one.file.path.name for one in found] == ["good.py"]
+    assert [name for name, _ in told] == ["bad.py", "case.py", "imports.py", "latin.py"]
+    assert told[0][1].startswith(f"{tmp_path}/bad.py:2: ")
+    assert told[2][1] == told[0][1]
+    with pytest.raises(UsageError, match=r"bad\.py:2"):
+        cases.discover([tmp_path])
+    with pytest.raises(UsageError, match=r"bad\.py:2"):
+        cases.discover([tmp_path / "good.py", tmp_path / "bad.py"], left_out=lambda path, error: told.clear())
+    (tmp_path / "good.py").unlink()
+    with pytest.raises(UsageError, match=r"bad\.py:2"):
+        cases.discover([tmp_path], left_out=lambda path, error: told.clear())
+    assert told
+
+
 @pytest.mark.parametrize(
     ("words", "name"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -88,6 +89,73 @@ def test_a_history_gives_its_series_and_its_sentences_and_no_other(make_tool: Ma
     for sentence, expected in zip(found, scenario.sentences, strict=True):
         assert expected in sentence
     assert answer.code == scenario.code
+
+
+def test_a_folder_with_a_file_that_cannot_be_read_runs_the_others_and_is_not_all_good(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK})
+    (tool.folder / "x").mkdir()
+    tool.write("x/good.py", "import torch\nassert torch.answer() == 42\n")
+    tool.write("x/bad.py", "import torch\nif True\n")
+    line = ("--from", "2.1.0", "--json")
+
+    answer = tool.run("x", *line)
+    assert (answer.code, answer.verdicts("good")) == (3, ["ok"])
+    said = answer.data["notes"][0]
+    assert said.startswith("left out: x/bad.py:2: expected ':' (if True (this tool runs on Python ")
+    assert answer.stderr.splitlines()[0] == f"note: {said}"
+    dry = tool.run("x", *line, "--dry-run")
+    assert (dry.code, dry.stderr.splitlines()[:2]) == (
+        3,
+        [f"note: {said}", "error: not all that was named can be read, and a run would not end with 0"],
+    )
+
+    by_name = tool.run("x/good.py", "x/bad.py", *line)
+    assert (by_name.code, by_name.stdout) == (2, "")
+    assert by_name.stderr.startswith(f"error: {tool.folder}/x/bad.py:2: expected ':'\nhint: ")
+    assert tool.run("x/good.py", *line).code == 0
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it may have MPS")
+def test_a_dry_run_on_a_device_that_is_not_here_ends_as_the_run_does(make_tool: MakeTool) -> None:
+    """No Linux has MPS."""
+    tool = make_tool({"2.1.0": OK})
+    tool.write("cases.py", CASES + "\n@case(device=['cpu'])\ndef elsewhere(): pass\n")
+    line = ("cases.py", "--from", "2.1.0", "--device", "mps")
+
+    dry = tool.run(*line, "--dry-run")
+    run = tool.run(*line, "--json", "-k", "answers")
+    assert (dry.code, run.code) == (3, 3)
+    assert "note: there is no mps device on this machine: its cells will be broken" in dry.stdout
+    assert dry.stderr.splitlines() == [
+        "error: there is no mps device on this machine, and a run would end with 3: all cells would be broken",
+        "hint: --device cpu is the default; `bisect-torch doctor` says what it sees of a GPU",
+    ]
+    assert run.verdicts("answers") == ["broken"]
+
+    assert tool.run(*line[:3], "--device", "mps,cpu", "--dry-run").code == 0, "the CPU decides"
+    assert [tool.run(*line, "-k", "elsewhere", *more).code for more in (("--dry-run",), ())] == [0, 0]
+
+
+def test_a_first_look_tells_everything_as_not_confirmed_and_the_same_line_goes_on(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": OK, "2.2.0": OK, "2.3.0": WRONG})
+    tool.write("cases.py", CASES)
+    line = ("cases.py", "--from", "2.1.0", "--json")
+
+    first = tool.run(*line, "--no-confirm")
+
+    assert first.code == 1
+    assert first.verdicts("answers") == ["ok", "ok", "wrong"]
+    (sentence,) = first.sentences()
+    assert sentence.endswith("not confirmed.")
+    assert "left out (--no-confirm): the same line without that word goes on with them" in first.stderr
+    assert "confirming," not in first.stderr
+    report = tool.call(tool.words("report", "results.parquet"))
+    assert "not confirmed" in report.stdout
+
+    then = tool.run(*line)
+    assert (then.code, then.verdicts("answers")) == (1, ["ok", "ok", "wrong"])
+    assert "not confirmed" not in then.sentences()[0]
+    assert "3 cells, 3 known from before" in then.stderr
 
 
 def test_untested_builds_inside_a_boundary_are_named(make_tool: MakeTool) -> None:

@@ -22,14 +22,14 @@ class Ledger:
         return self._runs if budget_s is None else self._runs[: self._fitting]
 
 
-def look(ledger: Ledger, *, failed: str = "") -> SecondLook:
+def look(ledger: Ledger, *, failed: str = "", confirm: bool = True) -> SecondLook:
     failures = [SimpleNamespace(build=SimpleNamespace(name=name)) for name in failed]
     making: Any = SimpleNamespace(waiting=False, failures=failures)
     tell: Any = SimpleNamespace(step=lambda what: contextlib.nullcontext())
     rows: Any = None
     site: Any = None
     known: Any = ledger
-    return SecondLook(known, rows, making, site, tell)
+    return SecondLook(known, rows, making, site, tell, confirm=confirm)
 
 
 def test_where_nothing_is_wanted_every_cell_is_looked_at_once() -> None:
@@ -37,7 +37,7 @@ def test_where_nothing_is_wanted_every_cell_is_looked_at_once() -> None:
     ledger = Ledger("", 0)
     second = look(ledger)
     assert second.at_cells() == []
-    assert second.left_out() == 0
+    assert second.left_out() is None
     assert ledger.asked == [None]
 
 
@@ -48,10 +48,20 @@ def test_what_does_not_fit_the_time_is_counted() -> None:
     assert ledger.asked == [None, CONFIRMING_S]
     nothing_fits = look(Ledger("abc", 0))
     assert nothing_fits.at_cells() == []
-    assert nothing_fits.left_out() == 3
+    assert nothing_fits.left_out() == "3 confirming repeats were left out, beyond 30 min"
 
 
 def test_builds_that_can_have_no_environment_are_not_waited_for() -> None:
     second = look(Ledger("aab", 0), failed="a")
     assert second.at_cells() == []
-    assert second.left_out() == 1
+    assert second.left_out() == "1 confirming repeat was left out, beyond 30 min"
+
+
+def test_a_first_look_confirms_nothing_and_says_what_it_leaves_out() -> None:
+    second = look(Ledger("abc", 3), confirm=False)
+    assert second.at_cells() == []
+    left = (
+        "3 runs that would confirm it were left out (--no-confirm): the same line without that word goes on with them"
+    )
+    assert second.left_out() == left
+    assert look(Ledger("", 0), confirm=False).left_out() is None

@@ -12,7 +12,7 @@ import pytest
 from bisect_torch.analysis.question import Finished, Question, reading_of
 from bisect_torch.analysis.search import step
 from bisect_torch.analysis.series import build_series
-from bisect_torch.engine.events import CellFinished, Confirming, Note
+from bisect_torch.engine.events import CellFinished, Confirming, Note, RunFinished, RunPlanned
 from bisect_torch.engine.search.request import BisectResult, Judged, Judging, Repeating, Row, Weighed, Weighs
 from bisect_torch.model import Boundary, Build, BuildKind, BuildProgress
 from bisect_torch.report.bisection import BisectionReport, finer_words, row_words, search_data, search_lines
@@ -263,6 +263,7 @@ def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
     build = Build(BuildKind.RELEASE, "2.2.0", "2.2.0")
     events = [
         Judging(("2.2.0",), ("2.1.0", "ok"), ("2.3.0", "wrong"), 2, 1, 95.0),
+        RunPlanned((build,), (), ("cpu",), 1, 0, 1),
         BuildProgress(build, "downloading", 0, 900_000_000),
         BuildProgress(build, "downloading", 500_000_000, 900_000_000),
         BuildProgress(build, "failed", message="no \x1b wheel"),
@@ -294,5 +295,27 @@ def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
         "confirming, 3 more runs: both ends",
         "confirmed 1 of 3",
         "confirmed 2 of 3",
+        "confirmed 3 of 3",
     ]
     assert quiet.getvalue().splitlines() == ["2.2.0: no environment: no \\x1b wheel", "note: something"]
+
+
+def test_a_search_says_what_it_does_where_no_step_ends_for_long() -> None:
+    """Each step is a run of its own."""
+    older, newer = (Build(BuildKind.RELEASE, version, version) for version in ("2.1.0", "2.2.0"))
+    stream, now = io.StringIO(), [0.0]
+    report = BisectionReport(stream, clock=lambda: now[0])
+    for build in (older, newer):
+        report(RunPlanned((build,), (), ("cpu",), 3, 0, 1))
+        report(BuildProgress(build, "installing"))
+        now[0] += 31
+        report.beat()
+        report(RunFinished(False, 31.0))
+        now[0] += 31
+        report.beat()
+    assert stream.getvalue().splitlines() == [
+        "2.1.0: installing",
+        "0 of 3 cells; 2.1.0: installing for 31 s",
+        "2.2.0: installing",
+        "0 of 3 cells; 2.2.0: installing for 31 s",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import threading
 import time
 
 import pytest
@@ -305,6 +306,113 @@ def test_on_a_pipe_progress_is_plain_lines():
         "2.5.0: 1 of 2 cells: 1 uninstallable\n"
         "finished after 1 min 5 s: 3 of 4 cells\n"
     )
+
+
+def slow_plain(stream, **options):
+    clock = Clock()
+    report = PlainReport(stream, clock=clock, **options)
+    stream.truncate(stream.seek(0))
+    return report, clock
+
+
+def beats(report, clock, stream, seconds):
+    """What a look every second writes."""
+    before = len(stream.getvalue())
+    for _ in range(seconds):
+        clock.now += 1
+        report.beat()
+    return stream.getvalue()[before:]
+
+
+def test_what_takes_long_is_told_every_half_minute_with_what_is_being_done():
+    stream = io.StringIO()
+    report, clock = slow_plain(stream)
+    one, other = instance("bmm", batch=2), instance("softmax")
+    assert beats(report, clock, stream, 100) == "", "nothing is known before the plan"
+    feed(report, planned([one, other], BUILDS[:2]), BuildProgress(BUILDS[1], "downloading", 0, 880_000_000))
+    clock.now += 10
+    report(CellStarted(BUILDS[0], one, "cpu", 0))
+    report(BuildProgress(BUILDS[1], "downloading", 100_000_000, 880_000_000))
+    assert beats(report, clock, stream, 19) == ""
+    assert beats(report, clock, stream, 20) == (
+        "0 of 4 cells; 2.5.0: downloading 100 MB of 880 MB for 30 s; 2.4.1: bmm[batch=2] for 20 s\n"
+    )
+    report(BuildProgress(BUILDS[1], "downloading", 200_000_000, 880_000_000))
+    feed(report, *list(cell(one, "2.4.1", "ok"))[1:])
+    report(Loading(BUILDS[0], "loading torch", 0))
+    assert "1 of 4 cells; 2.5.0: downloading 200 MB of 880 MB" in beats(report, clock, stream, 30)
+
+
+def test_where_nothing_moves_lines_become_few():
+    """An hour in one cell is no hundred lines; and any other line begins the count anew."""
+    stream = io.StringIO()
+    report, clock = slow_plain(stream)
+    feed(report, planned([instance("f")], BUILDS[:1]), CellStarted(BUILDS[0], instance("f"), "cpu", 0))
+    hour = beats(report, clock, stream, 3600).splitlines()
+    assert [line.split(" for ")[1] for line in hour[:5]] == ["30 s", "1 min", "2 min", "4 min", "8 min"]
+    assert len(hour) == 18
+    report(Note("something"))
+    assert len(beats(report, clock, stream, 31).splitlines()) == 1
+
+
+def test_a_quick_run_and_one_that_ended_have_no_such_line():
+    stream = io.StringIO()
+    report, clock = slow_plain(stream)
+    for event in events_of_a_small_run():
+        report(event)
+        clock.now += 7
+        report.beat()
+    whole = stream.getvalue()
+    plain_stream = io.StringIO()
+    feed(PlainReport(plain_stream), *events_of_a_small_run())
+    assert whole == plain_stream.getvalue()
+    assert beats(report, clock, stream, 600) == ""
+
+
+def test_quiet_starts_no_thread_and_others_end_theirs():
+    threads = set(threading.enumerate())
+    with PlainReport(io.StringIO(), quiet=True):
+        assert set(threading.enumerate()) == threads
+    with PlainReport(io.StringIO()):
+        assert {each.name for each in set(threading.enumerate()) - threads} == {"heartbeat"}
+    assert set(threading.enumerate()) == threads
+
+
+def test_confirming_ends_with_its_last_state_and_says_once_how_to_do_without():
+    stream = io.StringIO()
+    report, clock = slow_plain(stream, confirming_hint="--no-confirm leaves this out")
+    one = instance("f")
+    report(planned([one], BUILDS[:1]))
+    feed(report, *cell(one, "2.4.1", "ok"), Confirming(6, "ends"))
+    for number in range(1, 7):
+        clock.now += 25
+        feed(report, *cell(one, "2.4.1", "ok", repeat=number))
+    report(Confirming(2, "more"))
+    feed(report, *cell(one, "2.4.1", "ok", repeat=7))
+    feed(report, RunFinished(True, 65.0))
+    confirmed = [line for line in stream.getvalue().splitlines() if line.startswith("confirmed")]
+    assert confirmed == [
+        "confirmed 1 of 6",
+        "confirmed 2 of 6",
+        "confirmed 3 of 6",
+        "confirmed 4 of 6",
+        "confirmed 5 of 6, about 25 s left",
+        "confirmed 6 of 6",
+        "confirmed 7 of 8, about 21 s left",
+    ]
+    long = io.StringIO()
+    report, clock = slow_plain(long, confirming_hint="--no-confirm leaves this out")
+    report(planned([one], BUILDS[:1]))
+    feed(report, *cell(one, "2.4.1", "ok"), Confirming(40, "ends"))
+    for number in range(1, 13):
+        clock.now += 25
+        feed(report, *cell(one, "2.4.1", "ok", repeat=number))
+    assert long.getvalue().splitlines()[2:] == [
+        "confirming, 40 more runs: ends",
+        "confirmed 4 of 40",
+        "confirmed 8 of 40, about 13 min 20 s left; --no-confirm leaves this out",
+        "confirmed 12 of 40, about 11 min 40 s left",
+    ]
 
 
 def test_quiet_leaves_notes_and_failures():
