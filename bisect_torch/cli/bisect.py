@@ -176,6 +176,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
 def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
     """What the reports are made from: the builds of the range that was searched."""
     from bisect_torch.redaction import inside
+    from bisect_torch.report.beside import doubted
     from bisect_torch.report.findings import Findings
 
     names = _shown(result) or tuple(build.name for build in request.run.builds)
@@ -203,7 +204,7 @@ def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
         runs=request.run.file.runs,
         sources=request.run.file.sources,
     )
-    return inside(found, request.run.file.private)
+    return inside(doubted(found), request.run.file.private)
 
 
 def _shown(result: BisectResult) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     from bisect_torch.redaction import inside
+    from bisect_torch.report.beside import doubted
     from bisect_torch.report.findings import Findings
 
     found = Findings(
@@ -40,7 +41,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         runs=request.file.runs,
         sources=request.file.sources,
     )
-    return inside(found, request.file.private)
+    return inside(doubted(found), request.file.private)
 
 
 def origins_of(builds: Sequence[Build], made: Mapping[str, Environment], source: Path | None) -> Mapping[str, Origin]:

@@ -193,7 +193,7 @@ class Ledger:
             cells: What ran, where, and what was seen; several that are there at the same time are written together.
         """
         seen = [
-            Observation(**{**facts, **self._identify(run, environment)})  # type: ignore[arg-type]
+            Observation(**{"started_at": _now(), **facts, **self._identify(run, environment)})  # type: ignore[arg-type]
             for run, environment, facts in cells
         ]
         kept = self.file.extend(seen)
@@ -240,7 +240,6 @@ class Ledger:
             "repeat": run.repeat,
             "timeout_s": self._timeout_s(run),
             "machine": device.machine,
-            "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             **(
                 {"local_modules": json.dumps(dict(case.file.local_modules))}
                 if case.file.kind is CaseKind.COMMAND
@@ -310,3 +309,8 @@ def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
         names = {path: "/".join(path.parts[-depth:]) if taken.count(name) > 1 else name for path, name in names.items()}
         depth += 1
     return names
+
+
+def _now() -> str:
+    """Of what does not tell itself when it began: a test of a suite, a build that could not be installed."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")

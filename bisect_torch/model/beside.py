@@ -19,18 +19,20 @@ class FileRead:
         value: As the column ``local_modules`` holds it; see :func:`bisect_torch.worker.beside.read_files`.
         what: SHA-256, ``5 bytes`` of a large file, ``changed`` (while the cell ran), ``absent``, ``unreadable``; and
             ``many`` for more files than were looked at.
-        when: Its last change before it was read: ISO 8601, UTC; ``own`` where that was in the cell's own time; empty
-            for what is not there.
+        when: Its last change before it was read: ISO 8601, UTC; empty for what is not there, and where an earlier tool
+            did not keep it.
+        own: It was written while the cell ran: by the cell, or by another at the same time.
     """
 
     value: str
     what: str
     when: str
+    own: bool = False
 
     @property
     def is_input(self) -> bool:
         """Whether it was there before the cell: what a cell finds missing or makes itself need not be brought."""
-        return self.what != "absent" and self.when != "own"
+        return self.what != "absent" and not self.own
 
     @property
     def sha256(self) -> str | None:
@@ -88,4 +90,5 @@ def _file_read(value: str) -> FileRead | None:
     if value in _WITHOUT_TIME:
         return FileRead(value, value, "")
     what, _, when = value.rpartition(" ")
-    return FileRead(value, what, when) if what else None
+    own = when.startswith("own")
+    return FileRead(value, what, when.removeprefix("own").removeprefix("@"), own) if what else None

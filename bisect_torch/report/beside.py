@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bisect_torch.model import FileRead, Series, beside
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed
 
 _FACTS = ("local_modules", "started_at", "elapsed_s")
-_LATE_S = 0.5
-"""So long it may take from a cell's end until it is recorded."""
+_LATE_S = 60.0
+"""So long a cell may take besides its case: to be started, to import torch, to end."""
 
 _MOST_NAMES = 4
 
@@ -24,7 +24,8 @@ class Unlike:
 
     Args:
         differ: Their contents did; else they are the same, but were written while cells of these rows ran.
-        reader: A build that may see what another one has left; empty where the time of writing does not tell.
+        reader: A build that may see what another one has left; empty where the time of writing does not tell. Of two
+            that ran at the same time either may have written it: this is the newer one.
         writer: That other build.
         rows: Case file, instance and device.
     """
@@ -39,12 +40,13 @@ class Unlike:
 
 @dataclass(frozen=True)
 class _Cell:
-    """One repeat of a cell, with the times between which it ran, in seconds."""
+    """One repeat of a cell, with the times between which it ran, in seconds: ``over`` it surely was when ``latest``."""
 
     build: str
     read: Mapping[str, FileRead]
     began: float
-    ended: float
+    over: float
+    latest: float
 
 
 def unlike_files(findings: Findings) -> list[Unlike]:
@@ -72,7 +74,7 @@ def _words(found: Unlike, findings: Findings) -> str:
         "was" if len(found.files) == 1 else "were",
     )
     how = "not the same each time" if found.differ else "written meanwhile"
-    what = f"{clean(found.reader)} may see what {clean(found.writer)} has left" if found.reader else ""
+    what = f"{left_words(found)}; what it writes belongs into tempfile.mkdtemp()" if found.reader else ""
     return f"{name} reads {files} beside it, which {are} {how}: {what or 'what differs may come from that'}."
 
 
@@ -92,6 +94,38 @@ def differing_at(ends: Sequence[tuple[Series, str, str]], findings: Findings) ->
     return list(found)
 
 
+def left_between(ends: Sequence[tuple[Series, str, str]], findings: Findings) -> list[Unlike]:
+    """What one of two ends may have left for the other.
+
+    Args:
+        ends: Series, older and newer build.
+    """
+    rows = {(_row(series), frozenset(builds)) for series, *builds in ends}
+    return [
+        each
+        for each in findings.unlike_files
+        if each.reader and any((row, frozenset((each.reader, each.writer))) in rows for row in each.rows)
+    ]
+
+
+def doubted(findings: Findings) -> Findings:
+    """The same, where what rests on a file that one end may have left for the other is not confirmed."""
+    unsure = {
+        id(each)
+        for each in findings.transitions
+        if left_between([(each.series, each.before.build, each.after.build)], findings)
+    }
+    if not unsure:
+        return findings
+    changed = (replace(each, confirmed=each.confirmed and id(each) not in unsure) for each in findings.transitions)
+    return replace(findings, transitions=tuple(changed))
+
+
+def left_words(found: Unlike) -> str:
+    """Who may see what whom has left."""
+    return f"{clean(found.reader)} may see what {clean(found.writer)} has left"
+
+
 def _row(series: Series) -> tuple[str, str, str]:
     return series.case_file, series.instance, series.device
 
@@ -109,9 +143,10 @@ def _unlike(findings: Findings) -> Iterator[tuple[Series, str, bool, str, str]]:
             continue
         cells = [cell for build in series.builds for cell in _cells(series, build, findings)]
         for file in dict.fromkeys(file for cell in cells for file in cell.read):
-            reading = [cell for cell in cells if file in cell.read and cell.read[file].when != "own"]
+            reading = [cell for cell in cells if file in cell.read and not cell.read[file].own]
             contents = {cell.read[file].content for cell in reading}
-            reader, writer = next(itertools.chain(_left(file, reading, cells), _raced(file, cells)), ("", ""))
+            pairs = itertools.chain(_left(file, reading, cells), _shared(file, cells), _raced(file, cells))
+            reader, writer = next(pairs, ("", ""))
             differ = len(contents) > 1 or "changed" in contents
             if differ or reader:
                 yield series, file, differ, reader, writer
@@ -119,29 +154,40 @@ def _unlike(findings: Findings) -> Iterator[tuple[Series, str, bool, str, str]]:
 
 def _left(file: str, reading: Sequence[_Cell], cells: Sequence[_Cell]) -> Iterator[tuple[str, str]]:
     """Builds of which the first has read what was written while the second ran."""
+    read_by = {cell.build for cell in cells if file in cell.read}
     for reader in reading:
         written = _seconds(reader.read[file].when)
-        for writer in cells:
-            if writer.build != reader.build and written and writer.began <= written <= writer.ended:
-                yield reader.build, writer.build
+        running = [cell.build for cell in cells if cell.began <= written <= cell.latest]
+        if read_by == {reader.build} and reader.build in running:
+            continue  # a file of this build's own
+        for writer in dict.fromkeys(running):
+            if writer != reader.build:
+                yield reader.build, writer
+
+
+def _shared(file: str, cells: Sequence[_Cell]) -> Iterator[tuple[str, str]]:
+    """Builds of which both say that a file was written while they ran, at one moment: only one of them can have."""
+    making = [cell for cell in cells if file in cell.read and cell.read[file].own and cell.read[file].when]
+    for writer, reader in itertools.combinations(making, 2):
+        if writer.build != reader.build and writer.read[file].when == reader.read[file].when:
+            yield reader.build, writer.build
 
 
 def _raced(file: str, cells: Sequence[_Cell]) -> Iterator[tuple[str, str]]:
     """Builds that made a file at the same time, the first of which had it changed after it had opened it."""
-    making = [cell for cell in cells if file in cell.read and cell.read[file].when == "own"]
+    making = [cell for cell in cells if file in cell.read and cell.read[file].own]
     for reader in (cell for cell in making if cell.read[file].what == "changed"):
         for writer in making:
-            if writer.build != reader.build and reader.began <= writer.ended and writer.began <= reader.ended:
+            if writer.build != reader.build and reader.began <= writer.over and writer.began <= reader.over:
                 yield reader.build, writer.build
 
 
 def _cells(series: Series, build: str, findings: Findings) -> Iterator[_Cell]:
-    for local_modules, recorded_at, elapsed_s in findings.facts(series, build, _FACTS):
-        # It stands with the whole second in which its cell was recorded, which is when that had ended.
-        ended = _seconds(str(recorded_at or ""))
-        began = ended - _LATE_S - (elapsed_s if isinstance(elapsed_s, float) else 0.0)
+    for local_modules, started_at, elapsed_s in findings.facts(series, build, _FACTS):
+        began = _seconds(str(started_at or ""))
+        over = began + (elapsed_s if isinstance(elapsed_s, float) else 0.0)
         files = {name: file for name, file in beside(str(local_modules)).read.items() if file.what != "many"}
-        yield _Cell(build, files, began, ended + 1)
+        yield _Cell(build, files, began, over, over + _LATE_S)
 
 
 def _seconds(moment: str) -> float:

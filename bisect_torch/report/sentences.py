@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
-from bisect_torch.report.beside import differing_at
+from bisect_torch.report.beside import differing_at, left_between, left_words
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
@@ -161,7 +161,7 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
         yield "not run between", f"{these}; narrow it with --from {clean(before.build)} --to {clean(after.build)}"
     if first.between:
         yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
-    yield "confidence", _confidence(group)
+    yield "confidence", _confidence(group, findings)
     yield from isolation(point for each in group for point in (each.before, each.after))
 
 
@@ -176,13 +176,17 @@ def _differs(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[
         yield "also differ", "; ".join(words) if words else "nothing else: only torch"
 
 
-def _confidence(group: Sequence[Transition]) -> str:
+def _confidence(group: Sequence[Transition], findings: Findings) -> str:
     before = min(agreeing(each.before) for each in group)
     after = min(agreeing(each.after) for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
-    return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
+    if all(each.confirmed for each in group):
+        return text
+    left = left_between([(each.series, each.before.build, each.after.build) for each in group], findings)
+    why = [f"{left_words(each)} ({listed([clean(file) for file in each.files], most=4)})" for each in left]
+    return f"not confirmed: {'; '.join([*why, text])}"
 
 
 def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Transition]]:

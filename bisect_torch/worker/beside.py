@@ -31,7 +31,7 @@ ABSENT = "absent"
 CHANGED = "changed"
 MANY = "many"
 UNREADABLE = "unreadable"
-OWN = "own"
+OWN = "own@"
 
 _NOTES = ".opened"
 _LINE = re.compile(r"(-?\d{1,20}) (-?\d{1,20}) (\d{1,20}) (/.*)", re.DOTALL)
@@ -242,9 +242,9 @@ def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) ->
 
     Returns:
         Path relative to the case file's folder, to what it held (as :meth:`Contents.of` says; ``changed`` where that
-        was not the same when the cell had ended), a space, and when it had been written: the time, or ``own`` for what
-        was written while the cell ran. ``absent`` alone is a file that was looked for and not there. A single
-        ``many`` stands for more than :data:`MOST_FILES`.
+        was not the same when the cell had ended), a space, and when it had been written: the time, behind ``own@``
+        where that was while the cell ran, by whomever. ``absent`` alone is a file that was looked for and not there. A
+        single ``many`` stands for more than :data:`MOST_FILES`.
     """
     try:
         with open(os.path.join(own_folder, _NOTES), "rb") as notes:
@@ -287,4 +287,4 @@ def _value(path: str, looks: Looks, own: bool, contents: Contents) -> Optional[s
         what = "%d bytes" % looks[0]
     else:
         what = contents.of(path)
-    return "%s %s" % (what, OWN if own else _time(looks[1]))
+    return "%s %s%s" % (what, OWN if own else "", _time(looks[1]))

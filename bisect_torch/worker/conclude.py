@@ -5,6 +5,7 @@ The exit status outranks the result that was sent before it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -59,6 +60,7 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
     if passed_over:
         facts["warnings"] = json.dumps(ignored.together(json.loads(facts.get("warnings") or "[]"), passed_over))
     facts.update(
+        started_at=_moment(ending.began_ns) if ending.began_ns else None,
         device=request["device"],
         seed=request["seed"],
         stdout_tail=ending.stdout.text(),
@@ -67,6 +69,12 @@ def conclude(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
         protocol=VERSION,
     )
     return {name: _storable(fact) for name, fact in facts.items() if fact is not None}
+
+
+def _moment(nanoseconds: int) -> str:
+    """ISO 8601, UTC, to the microsecond."""
+    found = datetime.datetime.fromtimestamp(nanoseconds // 10**9, datetime.timezone.utc)
+    return "%s.%06dZ" % (found.strftime("%Y-%m-%dT%H:%M:%S"), nanoseconds // 1000 % 10**6)
 
 
 def _storable(fact: Any) -> Any:

@@ -20,6 +20,8 @@ class Ending:
         kernel_killed: The kernel's counter of kills for lack of memory went up while it ran.
         ignored: Exceptions that it has told of as they happened, though Python passes over them.
         peak_bytes: Largest growth seen at a tick, 0 when memory was not watched.
+        began_ns: When it was started, in nanoseconds since the epoch, by the clock that files are dated with; 0 where
+            that is not known.
         read: What it read beside its case file: see :func:`bisect_torch.worker.beside.read_files`.
     """
 
@@ -33,6 +35,7 @@ class Ending:
         self.kernel_killed = False
         self.ignored: List[str] = []
         self.peak_bytes = 0
+        self.began_ns = 0
         self.read: Dict[str, str] = {}
         self.stack = ""
         self.elapsed_s = 0.0

@@ -176,6 +176,7 @@ class Worker:
                 ready=command,
             )
             ending = watch.to_the_end()
+            ending.began_ns = child.began_ns
             ending.read = beside.read_files(child.folder, request["file"], child.began_ns, self._contents)
             return ending
         finally:

@@ -126,7 +126,8 @@ def test_what_one_build_leaves_for_the_next_is_told(tool: Tool) -> None:
     tool.write("caches.py", CACHE)
     answer = run(tool, "caches.py")
     assert notes(answer)[0] == (
-        "caches.py reads cache.bin beside it, which was written meanwhile: 2.2.0 may see what 2.1.0 has left."
+        "caches.py reads cache.bin beside it, which was written meanwhile: 2.2.0 may see what 2.1.0 has left; "
+        "what it writes belongs into tempfile.mkdtemp()."
     )
     (finding,) = answer.data["findings"]
     assert finding["evidence"]["also differ"] == "cache.bin, which is read beside the case file"

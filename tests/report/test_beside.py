@@ -8,8 +8,9 @@ import pytest
 
 from bisect_torch import analysis
 from bisect_torch.model import Observation
-from bisect_torch.report.beside import unlike_words
+from bisect_torch.report.beside import doubted, unlike_words
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.sentences import sentences
 from tests.analysis.made import observe
 from tests.report.test_markdown import build, environment
 
@@ -17,12 +18,14 @@ A, B = "a" * 64, "b" * 64
 EARLY, IN_FIRST = "2026-11-28T10:00:00Z", "2026-11-28T12:00:03.5Z"
 """Long before any cell, and while that of the first build ran."""
 
+MEND = "; what it writes belongs into tempfile.mkdtemp()."
+
 BUILDS = ("2.4.1", "2.5.0")
-ENDS = {"2.4.1": "2026-11-28T12:00:04+00:00", "2.5.0": "2026-11-28T12:00:09+00:00"}
+BEGINS = {"2.4.1": "2026-11-28T12:00:02.000000Z", "2.5.0": "2026-11-28T12:00:07.000000Z"}
 
 
 def cell(word: str, build: str, read: dict[str, str], **fields: object) -> Observation:
-    known: dict[str, object] = {"started_at": ENDS[build], "elapsed_s": 2.0, "local_modules": json.dumps(read)}
+    known: dict[str, object] = {"started_at": BEGINS[build], "elapsed_s": 2.0, "local_modules": json.dumps(read)}
     return observe(word, build, **{**known, **fields})
 
 
@@ -49,6 +52,12 @@ def told(first: dict[str, str], second: dict[str, str]) -> list[str]:
         ({"x": f"{A} {EARLY}"}, {"x": f"{A} 2026-11-28T10:00:01Z"}, ""),
         ({"x": f"{A} {EARLY}"}, {}, ""),
         ({"x": f"{A} own"}, {"x": f"{B} own"}, ""),
+        ({"x": f"{A} own@{IN_FIRST}"}, {"x": f"{A} own@2026-11-28T12:00:08Z"}, ""),
+        (
+            {"x": f"{A} own@{IN_FIRST}"},
+            {"x": f"{A} own@{IN_FIRST}"},
+            f"x beside it, which was written meanwhile: 2.5.0 may see what 2.4.1 has left{MEND}",
+        ),
         ({"x": "absent"}, {"x": "absent"}, ""),
         ({"helper.py": A}, {"helper.py": B}, ""),
         ({"(more than 1000 files)": "many"}, {"x": f"{B} {EARLY}"}, ""),
@@ -60,17 +69,17 @@ def told(first: dict[str, str], second: dict[str, str]) -> list[str]:
         (
             {"x": "absent"},
             {"x": f"{B} {IN_FIRST}"},
-            "x beside it, which was not the same each time: 2.5.0 may see what 2.4.1 has left.",
+            f"x beside it, which was not the same each time: 2.5.0 may see what 2.4.1 has left{MEND}",
         ),
         (
             {},
             {"x": f"{B} {IN_FIRST}"},
-            "x beside it, which was written meanwhile: 2.5.0 may see what 2.4.1 has left.",
+            f"x beside it, which was written meanwhile: 2.5.0 may see what 2.4.1 has left{MEND}",
         ),
         (
             {"x": f"changed {EARLY}"},
             {"x": f"changed {IN_FIRST}"},
-            "x beside it, which was not the same each time: 2.5.0 may see what 2.4.1 has left.",
+            f"x beside it, which was not the same each time: 2.5.0 may see what 2.4.1 has left{MEND}",
         ),
         (
             {"x": f"5 bytes {EARLY}", "y": f"{A} {EARLY}"},
@@ -85,10 +94,34 @@ def test_what_is_said_of_two_cells(first: dict[str, str], second: dict[str, str]
 
 def test_builds_that_make_one_file_at_the_same_time_may_read_each_other_s() -> None:
     one = cell("ok", "2.4.1", {"x": "changed own"})
-    other = cell("ok", "2.5.0", {"x": f"{A} own"}, started_at=ENDS["2.4.1"])
+    other = cell("ok", "2.5.0", {"x": f"{A} own"}, started_at=BEGINS["2.4.1"])
     (words,) = unlike_words(findings(one, other))
-    assert words.endswith("reads x beside it, which was written meanwhile: 2.4.1 may see what 2.5.0 has left.")
+    assert words.endswith(f"reads x beside it, which was written meanwhile: 2.4.1 may see what 2.5.0 has left{MEND}")
     assert unlike_words(findings(one, cell("ok", "2.5.0", {"x": f"{A} own"}))) == [], "one after the other"
+
+
+def test_a_file_that_a_build_has_left_for_itself_alone_is_none_of_the_others() -> None:
+    other = cell("ok", "2.4.1", {}, started_at=BEGINS["2.5.0"])
+    seen = [cell("ok", "2.5.0", {"x-2.5.0": f"{A} 2026-11-28T12:00:08Z"}, repeat=repeat) for repeat in (0, 1)]
+    assert unlike_words(findings(other, *seen)) == []
+    (words,) = unlike_words(findings(cell("ok", "2.4.1", {"x-2.5.0": "absent"}), *seen))
+    assert words.endswith(f"2.5.0 may see what 2.4.1 has left{MEND}")
+
+
+def test_what_rests_on_a_file_that_another_build_may_have_left_is_not_confirmed() -> None:
+    """A script that goes on from a checkpoint where one lies there fails wherever another version has written it."""
+    first, then = f"{A} own@{IN_FIRST}", f"{A} {IN_FIRST}"
+    observations = [
+        cell(word, name, {"x": (first if repeat == 0 and name == "2.4.1" else then)}, repeat=repeat, isolation=how)
+        for name, word in (("2.4.1", "ok"), ("2.5.0", "wrong"))
+        for repeat, how in enumerate(("fork", "fork", "process"))
+    ]
+    found = findings(*observations)
+    assert [each.confirmed for each in found.transitions] == [True]
+    assert [each.confirmed for each in doubted(found).transitions] == [False]
+    (sentence,) = sentences(doubted(found))
+    assert sentence.text.endswith("(last good 2.4.1), not confirmed.")
+    assert dict(sentence.evidence)["confidence"].startswith("not confirmed: 2.5.0 may see what 2.4.1 has left (x); 3 ")
 
 
 def test_rows_of_a_file_share_a_sentence_and_a_change_names_what_differs_at_its_ends() -> None:
@@ -102,7 +135,5 @@ def test_rows_of_a_file_share_a_sentence_and_a_change_names_what_differs_at_its_
     assert len(unlike_words(found)) == 1
     (unlike,) = found.unlike_files
     assert [row[1] for row in unlike.rows] == ["f[n=1]", "f[n=2]"]
-    from bisect_torch.report.sentences import sentences
-
     (sentence,) = sentences(found)
     assert dict(sentence.evidence)["also differ"] == "x, which is read beside the case file"
