@@ -176,7 +176,7 @@ def _plan_lines(request: BisectRequest) -> list[str]:
 def findings_of(request: BisectRequest, result: BisectResult) -> Findings:
     """What the reports are made from: the builds of the range that was searched."""
     from bisect_torch.redaction import inside
-    from bisect_torch.report.beside import doubted
+    from bisect_torch.report.doubts import doubted
     from bisect_torch.report.findings import Findings
 
     names = _shown(result) or tuple(build.name for build in request.run.builds)

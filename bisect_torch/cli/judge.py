@@ -79,7 +79,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
     from bisect_torch.redaction import inside
-    from bisect_torch.report.beside import doubted
+    from bisect_torch.report.doubts import doubted
     from bisect_torch.report.findings import Findings
     from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins

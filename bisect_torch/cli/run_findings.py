@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
     """What the reports are made from."""
     from bisect_torch.redaction import inside
-    from bisect_torch.report.beside import doubted
+    from bisect_torch.report.doubts import doubted
     from bisect_torch.report.findings import Findings
 
     found = Findings(

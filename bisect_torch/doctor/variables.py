@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 
 from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.environments import reaches_computing
 from bisect_torch.environments.store import STORE_VARIABLE
 from bisect_torch.environments.uv import NOT_FOR_UV
 from bisect_torch.nearest import nearest_names
@@ -47,11 +47,6 @@ _PIP = {
 }
 """What pip reads and uv does not, and the name of it that uv knows."""
 
-_REACH_CELLS = re.compile(
-    r"LD_PRELOAD|LD_LIBRARY_PATH|DYLD_\w+|ATEN_CPU_CAPABILITY|NVIDIA_TF32_OVERRIDE|CUDA_VISIBLE_DEVICES"
-    r"|PYTHONOPTIMIZE|(OMP|MKL|OPENBLAS|KMP|CUBLAS|CUDNN|ONEDNN|DNNL)_\w+|(TORCH|PYTORCH|TRITON)\w*"
-)
-
 
 def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[Check]:
     """Those that are set and matter.
@@ -66,7 +61,7 @@ def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[
         if name in _PIP:
             fix = f'export {_PIP[name]}="${name}"'
             yield Check(name, Status.WARNING, "set", "pip reads it, uv and this tool do not", fix)
-    reach = [name for name in names if _REACH_CELLS.fullmatch(name)]
+    reach = list(filter(reaches_computing, names))
     if reach:
         means = "cells see them on every release alike; what they change, others do not see"
         fix = f"env {' '.join(f'-u {name}' for name in reach)} bisect-torch run …"

@@ -14,6 +14,7 @@ from bisect_torch.engine import host
 from bisect_torch.engine.known import Known
 from bisect_torch.engine.plan import CellRun, Place, natural_isolation, time_limit_s, why_not
 from bisect_torch.engine.request import RunRequest
+from bisect_torch.engine.variables import Variables
 from bisect_torch.model import (
     Build,
     CaseKind,
@@ -57,6 +58,7 @@ class Ledger:
         self._keys: dict[Place, str] = {}
         self._known = Known(request)
         self._numerics = environments.numerics_digest()
+        self._variables = Variables(os.environ)
         self._file_names = display_names([item.file.path for item in request.discovered], request.working_directory)
 
     def _described(self, build: Build, lock_hash: str | None, python: str | None) -> Environment | None:
@@ -86,6 +88,11 @@ class Ledger:
     def environments(self) -> Mapping[str, Environment]:
         """Build name to environment, present or described by an earlier run."""
         return self._environments
+
+    @property
+    def variables(self) -> Mapping[str, Mapping[str, str]]:
+        """Which variables count for which case file: see :meth:`Variables.describe`."""
+        return self._variables.describe()
 
     # --- which cells ------------------------------------------------------------------------------------------
 
@@ -130,6 +137,7 @@ class Ledger:
             numerics=self._numerics,
             projects=[project.state for project in self._request.projects],
             pass_env=self._request.environment_options.pass_env,
+            variables=self._variables.of(run.instance.case),
         )
 
     def _timeout_s(self, run: CellRun) -> float:

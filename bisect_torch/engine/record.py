@@ -45,6 +45,7 @@ def manifest(
         "seed": request.seed,
         "fresh": request.fresh,
         "thorough": request.thorough,
+        "variables": ledger.variables,
         "pass_env": sorted(set(request.environment_options.pass_env)),
         "case_files": sorted(
             {item.file.sha256 for item in request.discovered}

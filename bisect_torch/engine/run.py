@@ -29,6 +29,7 @@ from bisect_torch.engine.site import Failed, LocalSite, Ready, Site, Told, Unpro
 from bisect_torch.engine.slot_messages import CellBegan, CellDone, Expanded
 from bisect_torch.engine.telling import Telling
 from bisect_torch.engine.under_way import UnderWay
+from bisect_torch.engine.variables import set_otherwise
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Build, CaseKind, Environment, Instance, Judgement, Observation, Outcome
@@ -166,6 +167,9 @@ class Run:
             these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
             since = "what was seen since then, of another text, data or machine, is newer"
             self._tell(events.Note(f"{these} again: {since}"))
+        if not some_are_known and (unlike := set_otherwise(self._request, self._ledger.variables)):
+            these = unlike[0] if len(unlike) == 1 else f"{unlike[0]} and {len(unlike) - 1} more variables"
+            self._tell(events.Note(f"the cells run again: {these} had another value in the run before, or none"))
         if not some_are_known and (why := other_state.why_again(self._request)):
             self._tell(events.Note(why))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bisect_torch.environments.telling_apart import Alike, beside_torch, fits, in_release_order
     from bisect_torch.environments.uses import Uses, is_passing, last_used
     from bisect_torch.environments.uv_said import redact
-    from bisect_torch.environments.variables import clean_environment_variables
+    from bisect_torch.environments.variables import clean_environment_variables, reaches_computing
     from bisect_torch.environments.wanted import is_installed
 else:
     __getattr__ = opened(
@@ -53,7 +53,7 @@ else:
         telling_apart="Alike beside_torch fits in_release_order",
         uses="Uses is_passing last_used",
         uv_said="redact",
-        variables="clean_environment_variables",
+        variables="clean_environment_variables reaches_computing",
         wanted="is_installed",
     )
 
@@ -94,6 +94,7 @@ __all__ = [
     "plan_environments",
     "probe_interpreter",
     "project_at",
+    "reaches_computing",
     "redact",
     "remove",
     "remove_passing",

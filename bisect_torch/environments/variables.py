@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from bisect_torch.redaction import without_secrets
 
+_COMPUTING = re.compile(
+    r"LD_PRELOAD|LD_LIBRARY_PATH|DYLD_\w+|ATEN_CPU_CAPABILITY|NVIDIA_TF32_OVERRIDE|CUDA_VISIBLE_DEVICES"
+    r"|(OMP|MKL|OPENBLAS|KMP|CUBLAS|CUDNN|ONEDNN|DNNL)_\w+|(TORCH|PYTORCH|TRITON)\w*"
+)
+
 _REMOVED = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "__PYVENV_LAUNCHER__"})
+
+
+def reaches_computing(name: str) -> bool:
+    """Whether a variable of this name sets something of torch, or of what it computes with: ``OMP_NUM_THREADS``."""
+    return _COMPUTING.fullmatch(name) is not None
 
 
 def clean_environment_variables(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bisect_torch.model import FileRead, Series, beside
 from bisect_torch.report.findings import Findings
@@ -106,19 +106,6 @@ def left_between(ends: Sequence[tuple[Series, str, str]], findings: Findings) ->
         for each in findings.unlike_files
         if each.reader and any((row, frozenset((each.reader, each.writer))) in rows for row in each.rows)
     ]
-
-
-def doubted(findings: Findings) -> Findings:
-    """The same, where what rests on a file that one end may have left for the other is not confirmed."""
-    unsure = {
-        id(each)
-        for each in findings.transitions
-        if left_between([(each.series, each.before.build, each.after.build)], findings)
-    }
-    if not unsure:
-        return findings
-    changed = (replace(each, confirmed=each.confirmed and id(each) not in unsure) for each in findings.transitions)
-    return replace(findings, transitions=tuple(changed))
 
 
 def left_words(found: Unlike) -> str:

@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
-from bisect_torch.report.beside import differing_at, left_between, left_words
+from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
+from bisect_torch.report.doubts import doubts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
 from bisect_torch.report.origin import from_a_dependency
@@ -184,8 +185,7 @@ def _confidence(group: Sequence[Transition], findings: Findings) -> str:
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
     if all(each.confirmed for each in group):
         return text
-    left = left_between([(each.series, each.before.build, each.after.build) for each in group], findings)
-    why = [f"{left_words(each)} ({listed([clean(file) for file in each.files], most=4)})" for each in left]
+    why = doubts([(each.series, each.before.build, each.after.build) for each in group], findings)
     return f"not confirmed: {'; '.join([*why, text])}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Point, Series, Verdict
 from bisect_torch.report.beside import unlike_words
+from bisect_torch.report.doubts import variable_words
 from bisect_torch.report.drift import drift_words, drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import same_commit_words
@@ -141,6 +142,7 @@ def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += unlike_words(findings)
+    texts += variable_words(findings)
     texts += map(str, unjudged(findings))
     return texts + [clean(note) for note in (*findings.unread, *findings.notes)]
 

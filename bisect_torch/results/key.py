@@ -26,6 +26,7 @@ def cell_key(
     numerics: str | None = None,
     projects: Sequence[str] = (),
     pass_env: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> str:
     """SHA-256 (hex) over the canonical JSON of everything that may change what is observed.
 
@@ -49,6 +50,7 @@ def cell_key(
         projects: State of each project that is installed as editable: its code is not in the lock. As above.
         pass_env: Names of the secrets that the cells get: what needs one ends otherwise without. Their values do not
             count, and are written nowhere. As above.
+        variables: Environment variables that may change what the case computes, with their values. As above.
 
     What a cell reads beside its case file is not known before it has run once: :func:`further_key` adds it afterwards.
     How a repeat was isolated does not count: it belongs to the repeat, not to the cell. The kind of the case does, and
@@ -76,6 +78,7 @@ def cell_key(
         **({"numerics": numerics} if numerics and file.kind is CaseKind.CASE else {}),
         **({"projects": list(projects)} if projects else {}),
         **({"pass_env": sorted(set(pass_env))} if pass_env else {}),
+        **({"variables": dict(variables)} if variables else {}),
     }
     canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

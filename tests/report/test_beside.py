@@ -8,7 +8,8 @@ import pytest
 
 from bisect_torch import analysis
 from bisect_torch.model import Observation
-from bisect_torch.report.beside import doubted, unlike_words
+from bisect_torch.report.beside import unlike_words
+from bisect_torch.report.doubts import doubted
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.sentences import sentences
 from tests.analysis.made import observe

@@ -58,6 +58,7 @@ def environment(**changes: object) -> Environment:
 
 DIFFERENT = {
     "guard": {"guard": "mps:4294967296"},
+    "variable": {"variables": {"OMP_NUM_THREADS": "1"}},
     "torch code of the tool": {"numerics": "hash"},
     "version": {"build": dataclasses.replace(BUILD, version="2.9.0")},
     "name": {"build": dataclasses.replace(BUILD, name="/usr/bin/python")},

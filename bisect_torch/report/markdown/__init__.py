@@ -10,6 +10,7 @@ from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import Verdict
 from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.dependencies import dependency_drifts
+from bisect_torch.report.doubts import variable_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.headline import headline
 from bisect_torch.report.markdown.history import history, name_of, seen_in_matrix
@@ -68,7 +69,7 @@ def markdown(findings: Findings) -> str:
         return ""
     told = [headline(cause, findings) for cause in found]
     matrix = functools.cache(lambda rows: history(findings, rows))
-    unlike = unlike_words(findings)
+    unlike = [*unlike_words(findings), *variable_words(findings)]
     text = ""
     for detail in steps(len(found)):
         cuts = Cuts()
