@@ -227,9 +227,11 @@ class Run:
             self._install()
             return False
         if not wanted:
+            if not self._inbox.empty():  # then it is looked at again
+                return False
             if left := self._second_look.left_out():
                 self._tell(events.Note(left))
-            return self._inbox.empty()
+            return True
         # Every cell of theirs was kept from earlier runs, or they had to make room for others.
         self._want(list({run.build.name: run.build for run in wanted}.values()))
         return False

@@ -415,6 +415,20 @@ def test_confirming_ends_with_its_last_state_and_says_once_how_to_do_without():
     ]
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(1, False), (20, True)])
+def test_the_live_screen_says_how_to_do_without_confirming_where_that_is_long(seconds, told):
+    clock = Clock()
+    progress = RunProgress(clock, confirming_hint="--no-confirm leaves this out")
+    one = instance("f")
+    feed(progress.apply, planned([one], BUILDS[:1]), *cell(one, "2.4.1", "ok"), Confirming(40, "both ends"))
+    for number in range(1, 9):
+        clock.now += seconds
+        feed(progress.apply, *cell(one, "2.4.1", "ok", repeat=number))
+    lines = shown(progress, clock, 80).splitlines()
+    assert lines[1] == "running both ends"
+    assert (lines[2] == "--no-confirm leaves this out") is told
+
+
 def test_quiet_leaves_notes_and_failures():
     stream = io.StringIO()
     feed(PlainReport(stream, quiet=True), *events_of_a_small_run())
