@@ -3,11 +3,13 @@
 from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.analysis.normalise import normalise
+from bisect_torch.analysis.ordering import PlannedOrder, planned
 from bisect_torch.analysis.series import Row, alike, build_series, counted
 from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
 
 __all__ = [
     "Confirmation",
+    "PlannedOrder",
     "Row",
     "Tolerances",
     "Wanted",
@@ -19,6 +21,7 @@ __all__ = [
     "fold",
     "judge",
     "normalise",
+    "planned",
     "transition_kind",
     "transitions",
     "wanted_repeats",

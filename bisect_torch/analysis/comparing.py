@@ -17,6 +17,7 @@ from bisect_torch.analysis.matching import (
     matched_rows,
     text_changed,
 )
+from bisect_torch.analysis.ordering import PlannedOrder
 from bisect_torch.analysis.series import Row, collect
 from bisect_torch.model import Observation, Point, Verdict
 from bisect_torch.numerics.tolerance import kind, unit_roundoff
@@ -97,9 +98,9 @@ class Comparison:
 
     Args:
         first, second: The sets, with only those observations that stand in a compared cell.
-        cells: Every cell that both have; rows in the order of the first set, then builds.
+        cells: Every cell that both have; rows in the order in which the first set planned them, then builds.
         builds: Builds of these cells, in the order of columns, as the first set names them.
-        only_first, only_second: Row and build of the cells that the other set does not have.
+        only_first, only_second: Row and build of the cells that the other set does not have, in its own order.
         devices: Names of the devices that were compared with one another.
         aside: Devices that were not compared, of the first and of the second set.
         changed_files: Case files whose text, or that of a neighbour, is not the same in both.
@@ -148,7 +149,7 @@ def compare(
         builds: Names of builds in the order of columns.
         devices: Names in the first and in the second set that are compared; see :func:`device_pairs`.
     """
-    ours, theirs = collect(first.observations), collect(second.observations)
+    ours, theirs = _rows_of(first), _rows_of(second)
     there_are = devices_of(first.observations), devices_of(second.observations)
     pairs = device_pairs(*there_are, devices)
     matched = matched_rows(ours, theirs, pairs)
@@ -183,6 +184,12 @@ def compare(
         older=(len(first.observations) - _count(ours), len(second.observations) - _count(theirs)),
         factor=factor,
     )
+
+
+def _rows_of(side: Side) -> Cells:
+    """The cells of a set, row by row in the order in which its runs planned them."""
+    cells, order = collect(side.observations), PlannedOrder(side.runs)
+    return {row: cells[row] for row in sorted(cells, key=order.place)}
 
 
 # --- sorting out ----------------------------------------------------------------------------------------------

@@ -27,6 +27,9 @@ from bisect_torch.own_files import OwnFiles
 COLLECTION = "(collection)"
 """Name of the row of what could not be collected: a file, a folder, or all."""
 
+WHOLE = "pytest"
+"""Name of the file of that row, in the working directory, where it is about all: there is no such file."""
+
 PYTEST_REQUIREMENTS = ("pytest==8.4.2; python_version >= '3.9'", "pytest==8.3.5; python_version < '3.9'")
 """What is installed where the user names no pytest: one version for all releases, so that it is no difference between
 them. The second is the last for Python 3.8, which torch 2.4.1 still has wheels for."""
@@ -68,7 +71,7 @@ def read_suite(words: Sequence[str], folder: Path, own: OwnFiles = own_files.NON
         digest.update(f"{name}\0{covered[name]}\n".encode())
     support = rest.hexdigest()
     file = CaseFile(
-        path=folder / "pytest",
+        path=folder / WHOLE,
         sha256=hashlib.sha256(f"{support} {tests.hexdigest()}".encode()).hexdigest(),
         kind=CaseKind.PYTEST,
         local_modules={"(beside the tests)": support},

@@ -89,11 +89,12 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         raise UsageError(f"{results.path} holds no results yet", hint=how_to_make(results.path))
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
-    series = tuple(analysis.build_series(observations, [build.name for build in builds], tolerances))
+    order = analysis.PlannedOrder(results.runs)
+    series = tuple(order.sorted(analysis.build_series(observations, [build.name for build in builds], tolerances)))
     twins = tuple(
         each
         for pair in recalled_twins(observations, builds)
-        for each in analysis.build_series(observations, pair, tolerances)
+        for each in order.sorted(analysis.build_series(observations, pair, tolerances))
         if each.points[1] is not None
     )
     found = Findings(

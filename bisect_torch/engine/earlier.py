@@ -88,7 +88,7 @@ def read_earlier(results: ResultsFile, named: Iterable[Path], select: str | None
     names = [build.name for build in builds]
     points: dict[Row, Point] = {}
     never = []
-    every = analysis.build_series(observations, names)
+    every = analysis.PlannedOrder(results.runs).sorted(analysis.build_series(observations, names))
     for series in every if select is None else cases.fitting(every, select):
         row = (series.case_file, series.instance, series.device)
         point = newest_judged(series)

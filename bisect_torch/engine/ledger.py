@@ -110,10 +110,14 @@ class Ledger:
         return found
 
     def _row(self, run: CellRun) -> tuple[str, str, str]:
-        path = run.instance.case.file.path
+        return (*self.row_of(run.instance), run.device)
+
+    def row_of(self, instance: Instance) -> tuple[str, str]:
+        """Case file and instance as results call them."""
+        path = instance.case.file.path
         if path not in self._file_names:  # a file of tests, known only since pytest was asked
             self._file_names[path] = display_names([path], self._request.working_directory)[path]
-        return self._file_names[path], run.instance.name, run.device
+        return self._file_names[path], instance.name
 
     def key(self, run: CellRun) -> str:
         """Under which the results of a cell are kept in this run, whatever becomes of the files that it reads."""

@@ -37,6 +37,7 @@ class Rows:
         self._code = code
         self._wanted = wanted
         self._instances: dict[Path, tuple[Instance, ...]] = {}
+        self._whole: dict[Path, tuple[Instance, ...]] = {}
         self._starts = starts(request.discovered, request.select)
         self._any_fits = False
         self._asked: set[tuple[Path, str]] = set()
@@ -68,6 +69,11 @@ class Rows:
         """Those that are known, in row order."""
         files = (item.file.path for item in self._request.discovered)
         return tuple(instance for file in files for instance in self._instances.get(file, ()))
+
+    def planned(self) -> tuple[Instance, ...]:
+        """As :meth:`all`; in a shard, those of the others too, among which its own have their places."""
+        files = (item.file.path for item in self._request.discovered)
+        return tuple(instance for file in files for instance in self._whole.get(file, ()))
 
     @property
     def whole(self) -> bool:
@@ -153,6 +159,10 @@ class Rows:
     def _selected(self, file: CaseFile, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
         """Those of a file's instances that this run is about."""
         instances = self._request.named(instances)
-        self._any_fits |= bool(self._request.fitting(instances))
+        fitting = self._request.fitting(instances)
+        self._any_fits |= bool(fitting)
         chosen = self._request.chosen(instances, self._starts[file.path])
-        return chosen if self._wanted is None else tuple(filter(self._wanted, chosen))
+        if self._wanted is not None:
+            chosen, fitting = (tuple(filter(self._wanted, each)) for each in (chosen, fitting))
+        self._whole[file.path] = fitting
+        return chosen

@@ -13,6 +13,7 @@ from typing import Any
 
 from bisect_torch.cases.suites import SUITES
 from bisect_torch.model import BuildKind, Observation
+from bisect_torch.report.rerun_tests import words_for
 from bisect_torch.report.retyped import named_file, named_folder, not_an_option, shell_line, typed
 
 _CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed", "--max-memory")
@@ -58,8 +59,11 @@ def run_part(observation: Observation, run: Mapping[str, Any]) -> str:
         run: The manifest of the run that made the observation; empty when it is not known.
     """
     own, tail = split_words(words_of(run))
+    chosen: list[str] = []
+    if tail[:1] == ["--pytest"]:
+        chosen, tail = words_for([(observation.case_file, observation.instance)], tail)
     head = ["bisect-torch", "run", *([] if tail else [what_ran(observation, own)]), *_conditions(observation, run)]
-    return f"{shell_line([*head, *carried(own)])}\n{shell_line(map(typed, tail))}"
+    return f"{shell_line([*head, *carried(own), *chosen])}\n{shell_line(map(typed, tail))}"
 
 
 def what_ran(observation: Observation, own: Sequence[str]) -> str:

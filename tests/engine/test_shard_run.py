@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from bisect_torch import analysis
+from bisect_torch.cli.judge import judged_again
+from bisect_torch.cli.report import made
+from bisect_torch.report.summary import summary
 from bisect_torch.results import ResultsFile
+from tests.report.pages import Page, entries
 from tests.support.index import FakeIndex
 from tests.support.tool import Answer, Tool
 from tests.support.wheels import releases
@@ -106,6 +113,22 @@ def meaning(path: Path) -> tuple[list[Any], list[Any]]:
     return sorted(points), sorted(found)
 
 
+def shown_rows(tool: Tool) -> dict[str, list[str]]:
+    """The order of rows in each report of the results."""
+    findings = judged_again(ResultsFile.open(tool.folder / "results.parquet", must_exist=True), None)
+    lines = ("".join(text for text, _ in line) for line in summary(findings, 100, unfolded=True))
+    texts = {name: made(name, findings).decode() for name in ("html", "csv", "json", "junit")}
+    rows = Page(texts["html"]).data("matrix-data")["rows"]
+    suite = ElementTree.fromstring(texts["junit"])[0]
+    return {
+        "terminal": [line.split()[0] for line in lines if re.match(r"\w+\[n=\d\]  ", line)],
+        "page": entries(rows["instance"], rows["number"]),
+        "csv": list(dict.fromkeys(row["instance"] for row in csv.DictReader(texts["csv"].splitlines()))),
+        "json": [row["instance"] for row in json.loads(texts["json"])["series"]],
+        "junit": [str(case.get("name")) for case in suite.iter("testcase")],
+    }
+
+
 def merge(tool: Tool, *names: str) -> None:
     done = tool.call(tool.words("merge", *names, "-o", "results.parquet"))
     assert (done.code, done.stderr) == (0, ""), done.stdout + done.stderr
@@ -123,6 +146,10 @@ def test_parts_by_case_are_one_run_repeat_by_repeat(one: Tool, index: FakeIndex,
     assert cells(tool.folder / "results.parquet") == cells(whole)
     assert meaning(tool.folder / "results.parquet") == meaning(whole)
     assert all(confirmed for *_, confirmed in meaning(whole)[1])
+    in_order = shown_rows(one)
+    assert in_order["terminal"] == [f"{case}[n={n}]" for case in ("answers", "expanded") for n in range(6)]
+    for where, rows in [*in_order.items(), *shown_rows(tool).items()]:
+        assert rows == in_order["terminal"], where
     again = run(tool, "results.parquet")
     assert cells(tool.folder / "results.parquet") == cells(whole), "nothing was left to be run"
     assert again.code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -88,12 +89,22 @@ def test_each_test_is_a_row_and_the_same_line_again_runs_nothing(tool: Tool) -> 
     assert sorted(row["isolation"] for row in ends) == ["process", "process", "session"]
     assert len({row["worker"] for row in ends}) == 3
     assert not list(tool.folder.glob("tests/__pycache__"))
+    runs_only_the_test_that_a_report_is_about(tool, "test_dies")
     # What was broken is tried again; all else is known, although the results lie in the project.
     again = tool.run("--json", "--timeout", "20", "--pytest", "tests")
     assert cells(again) == cells(answer)
     assert len(ResultsFile.open(tool.folder / "results.parquet").runs) == 2
     tried = pq.read_table(tool.folder / "results.parquet").to_pylist()[len(rows) :]
     assert {row["instance"] for row in tried} == {"test_gone", "(collection)"}
+
+
+def runs_only_the_test_that_a_report_is_about(tool: Tool, name: str) -> None:
+    report = tool.call(tool.words("report", "results.parquet", name))
+    (line,) = [line for line in report.stdout.splitlines() if line.startswith("bisect-torch run")]
+    assert line.endswith(f" --pytest tests/test_all.py::{name}")
+    again = tool.run("-o", "again.parquet", "--json", *shlex.split(line)[2:])
+    assert cells(again) == {name: ["ok", "crash:SIGABRT"]}, again.stderr
+    (tool.folder / "again.parquet").unlink()
 
 
 def test_an_editable_project_s_commit_is_part_of_what_is_known(tool: Tool) -> None:

@@ -148,10 +148,10 @@ def test_the_boundary_names_what_lies_untested_and_how_many_processes_agree() ->
     agree = "Confidence: 3 and 3 processes agree, each side once in its own interpreter."
     assert f"- **2.4.1 → 2.5.0**: `ok` → `wrong` (no release lies between them). {agree}" in tight
     between = "not judged between them: 2.5.0 (broken) and 2.5.1 (not run)"
-    assert f"- **2.4.1 → 2.6.0**: `ok` → `wrong` (not tight); {between}. {agree}" in loose
+    assert f"- **2.4.1 → 2.6.0**: `ok` → `wrong` (not neighbours); {between}. {agree}" in loose
 
 
-def test_releases_that_took_no_part_make_a_boundary_that_is_not_tight() -> None:
+def test_releases_that_took_no_part_are_told_beside_the_boundary() -> None:
     row = series("bmm", "ok", "wrong")
     points = (row.points[0], dataclasses.replace(row.points[1], build="2.6.0"))  # type: ignore[type-var]
     row = dataclasses.replace(row, builds=("2.4.1", "2.6.0"), points=points)
@@ -159,8 +159,38 @@ def test_releases_that_took_no_part_make_a_boundary_that_is_not_tight() -> None:
     text = markdown(reported(row))
 
     assert "from 2.6.0 or an earlier release that was not run (last good 2.4.1)" in text
-    assert "(not tight)" in text
+    assert "(releases between them were not run)" in text
     assert "not run between: 2.5.0 and 2.5.1; narrow it with --from 2.4.1 --to 2.6.0" in text
+
+
+def test_frames_of_the_tool_itself_are_no_part_of_what_a_crash_wrote() -> None:
+    written = (
+        "Fatal Python error: Floating point exception\n\nCurrent thread 0x1 (most recent call first):\n"
+        '  File "<cwd>/x.py", line 10 in <module>\n'
+        '  File "<store>/staged/cf07/bisect_torch/worker/script.py", line 53 in run\n'
+        '  File "<staged>/bisect_torch/worker/__main__.py", line 54 in <module>\n\n'
+        "Extension modules: torch._C, torch._C._fft (total: 2)\n"
+    )
+    text = markdown(reported(series("x", "ok", "crash:SIGFPE"), facts={"stderr_tail": written}))
+    shown = text.partition("**End of stderr**")[2].partition("```")[2].partition("```")[0]
+    assert shown.strip().splitlines()[1:] == [
+        "Fatal Python error: Floating point exception",
+        "",
+        "Current thread 0x1 (most recent call first):",
+        '  File "x.py", line 10 in <module>',
+    ]
+
+
+def test_what_was_seen_on_one_build_after_another_is_written_once() -> None:
+    text = markdown(reported(series("x", "wrong", "wrong", "ok"), facts={"message": "a long message " * 5}))
+    assert text.count("| the same |") == 1
+
+
+def test_that_a_feature_came_is_told_in_a_line_where_its_fault_is_the_matter() -> None:
+    text = markdown(reported(series("x", "absent", "ok", "wrong")))
+    changes = text.partition("**Where it changed**")[2].partition("**Run it again**")[0]
+    assert "- **2.4.1 → 2.5.0**: API absent → `ok`" in changes
+    assert changes.count("commits: ") == 1
 
 
 def test_commits_are_links_only_where_they_are_known_to_be_public() -> None:
@@ -352,8 +382,9 @@ def test_a_command_keeps_its_words_and_pytest_its_own() -> None:
     assert "\nbisect-torch run --versions 2.4.1,2.5.0 --with scipy -- python 'a b.py'\n" in markdown(
         reported(row, runs=(run,))
     )
-    assert "\nbisect-torch run --versions 2.4.1,2.5.0 --with=scipy --pytest tests -k x\n" in markdown(
-        reported(row, runs=(suite,))
+    test = series("test_x", "ok", "wrong", file="tests/test_a.py")
+    assert "\nbisect-torch run --versions 2.4.1,2.5.0 --with=scipy --pytest -k x tests/test_a.py::test_x\n" in markdown(
+        reported(test, runs=(suite,))
     )
 
 

@@ -20,7 +20,7 @@ from bisect_torch.report.html.columns import column, rounded
 from bisect_torch.report.html.long_texts import limit_for, shortened
 from bisect_torch.report.marks import ABSENT, DETAIL, FLAKY, LETTERS, NOT_RUN, OTHER_KIND, marks_of
 from bisect_torch.report.parameters import pairs
-from bisect_torch.report.rerun import build_part, instance_part, run_part
+from bisect_torch.report.rerun import build_part, instance_part, run_part, words_of
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.text import clean, plural
 from bisect_torch.report.unjudged import hint, with_hint
@@ -282,10 +282,20 @@ def _modules(text: str) -> list[tuple[str, str]]:
 
 
 def _commands(observed: Iterable[Observation], runs: Mapping[str, Mapping[str, object]]) -> Iterable[str]:
-    """For each observation; those with the same conditions share one."""
+    """For each observation; those with the same conditions share one, but each test of a suite has its own."""
+    suites = {name for name, run in runs.items() if "--pytest" in words_of(run)}
     known: dict[tuple[object, ...], str] = {}
     for each in observed:
-        key = (each.run_id, each.case_file, each.device, each.build_kind, each.python, each.backend, each.timeout_s)
+        key: tuple[object, ...] = (
+            each.run_id,
+            each.case_file,
+            each.device,
+            each.build_kind,
+            each.python,
+            each.backend,
+            each.timeout_s,
+        )
+        key += (each.instance,) if each.run_id in suites else ()
         if key not in known:
             known[key] = run_part(each, runs.get(each.run_id, {}))
         yield known[key]

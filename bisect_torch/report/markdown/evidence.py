@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.model import Observation, Outcome, Point, Transition, Verdict
 from bisect_torch.report.findings import Findings
@@ -12,19 +12,22 @@ from bisect_torch.report.sentences import transition_sentence
 from bisect_torch.report.text import clean, shorten
 
 COMMIT = "https://github.com/pytorch/pytorch/commit/{}"
-_SAID_ELSEWHERE = frozenset({"signature", "commits", "compare", "git bisect", "confidence", "untested between"})
+_SAID_ELSEWHERE = frozenset(
+    {"instances", "signature", "commits", "compare", "git bisect", "confidence", "untested between"}
+)
 
 
-def points(change: Sequence[Transition], findings: Findings, *, seen_above: bool) -> list[str]:
+def points(change: Sequence[Transition], findings: Findings, *, told: Container[str]) -> list[str]:
     """One point in Markdown for each fact about a change.
 
     Args:
-        seen_above: What was seen on each build stands in the matrix already.
+        told: Builds of which it is said elsewhere what was seen on them.
     """
     sentence = transition_sentence(change, findings)
     facts = dict(sentence.evidence)
-    ends = {"before": f"on {prose(sentence.before)}", "after": f"on {prose(sentence.after)}"}
-    skipped = _SAID_ELSEWHERE | (ends.keys() if seen_above else set())
+    builds = {"before": sentence.before, "after": sentence.after}
+    ends = {label: f"on {prose(build)}" for label, build in builds.items()}
+    skipped = _SAID_ELSEWHERE | {label for label, build in builds.items() if build in told}
     return [
         _boundary(change, facts, findings),
         *_commits(change[0], sentence, findings),
@@ -33,13 +36,23 @@ def points(change: Sequence[Transition], findings: Findings, *, seen_above: bool
     ]
 
 
+def boundary(change: Sequence[Transition], findings: Findings) -> str:
+    """The first of the :func:`points`: between which builds it lies, and how sure that is."""
+    return _boundary(change, dict(transition_sentence(change, findings).evidence), findings)
+
+
 def _boundary(change: Sequence[Transition], facts: dict[str, str], findings: Findings) -> str:
     first = change[0]
     between = facts.get("untested between")
     left_out = "not run between" in facts
-    tight = "no release lies between them" if not (between or left_out) else "not tight"
-    if first.before.build not in findings.known_releases or first.after.build not in findings.known_releases:
-        tight = "neighbours among the versions that were run" if not between else "not tight"
+    if between:
+        tight = "not neighbours"
+    elif left_out:
+        tight = "releases between them were not run"
+    elif {first.before.build, first.after.build} <= set(findings.known_releases):
+        tight = "no release lies between them"
+    else:
+        tight = "neighbours among the versions that were run"
     text = (
         f"**{prose(first.before.build)} → {prose(first.after.build)}**: {_signature(first.before)} → "
         f"{_signature(first.after)} ({tight})"

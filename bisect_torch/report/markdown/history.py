@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from bisect_torch.analysis import fold
 from bisect_torch.model import Point, Series, Verdict
@@ -18,6 +18,8 @@ _MOST_ROWS = 8
 """Builds beyond which neighbours that went alike share a row."""
 
 _MOST_NAMES = 60
+_SHORT = 30
+"""Characters of what was seen that may stand in one row after another."""
 
 _MEANINGS = {
     "ok": "ran to its end, and all that the case checks is as it expects",
@@ -116,6 +118,9 @@ def _versions_down(groups: Sequence[Sequence[Series]], findings: Findings) -> st
     heads = ["torch", *(name_of(group, findings) for group in groups)]
     if len(groups) == 1:
         shown = [_seen(groups[0][0], point, findings) for point in groups[0][0].points]
+        if len(names) <= _MOST_ROWS:
+            same = [len(text) > _SHORT and text == before for before, text in pairwise(["", *shown])]
+            shown = ["the same" if again else text for again, text in zip(same, shown, strict=True)]
         if any(shown):
             heads.append("seen")
             rows = [[*row, text] for row, text in zip(rows, shown, strict=True)]

@@ -15,6 +15,7 @@ from bisect_torch.report.handoff import bisect_command
 from bisect_torch.report.markdown.ends import End
 from bisect_torch.report.markdown.syntax import block_text, code, fence, prose
 from bisect_torch.report.rerun import carried, instance_part, split_words, what_ran, words_of
+from bisect_torch.report.rerun_tests import words_for
 from bisect_torch.report.retyped import not_an_option, shell_line, typed
 
 _PROJECT = re.compile(r"[\w.-]+")
@@ -97,6 +98,9 @@ def _with_the_tool(cause: Cause, ends: Sequence[End], findings: Findings) -> Ite
     line = ["bisect-torch", "run", *([] if tail else [what_ran(seen, own)])]
     if not tail and seen.instance != PurePath(seen.case_file).stem:
         line += shlex.split(instance_part(seen.instance)) if len(cause.series) == 1 else ["-k", seen.case]
+    if tail[:1] == ["--pytest"]:
+        chosen, tail = words_for([(each.case_file, each.instance) for each in cause.series], tail)
+        line += chosen
     line += ["--versions", ",".join(end.build for end in ends)]
     if seen.python:
         line += ["--python", ".".join(seen.python.split(".")[:2])]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 
 from bisect_torch.analysis.causes import Cause
+from bisect_torch.redaction.patterns import CWD
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown.code import code_that_ran, script_name
 from bisect_torch.report.markdown.ends import End, ends_of, shown
-from bisect_torch.report.markdown.evidence import output_of, points, values
+from bisect_torch.report.markdown.evidence import boundary, output_of, points, values
 from bisect_torch.report.markdown.reproduce import further, run_again
 from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import code, details, fence, html_code, prose
@@ -26,12 +28,13 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, s
         seen_above: What was seen on each build stands in the matrix already.
     """
     ends = ends_of(cause, findings)
-    parts = [*_changes(cause, findings, detail, seen_above), *_alike(cause, findings)]
     end = shown(ends)
-    if end is not None:
-        numbers = values(end.seen)
-        if numbers:
-            parts.append(f"**Expected and got, on {prose(end.build)}**\n\n{_list(numbers)}")
+    numbers = values(end.seen) if end is not None else []
+    told = set(findings.build_names) if seen_above else {end.build} if end is not None and numbers else set()
+    parts = [*_changes(cause, findings, detail, told), *_alike(cause, findings)]
+    if end is not None and numbers:
+        which = f" ({code(findings.name_of(end.series))})" if len(cause.series) > 1 else ""
+        parts.append(f"**Expected and got, on {prose(end.build)}**{which}\n\n{_list(numbers)}")
     if ends:
         if ends[-1].seen.issue:
             parts.append(f"The case names this issue: {code(ends[-1].seen.issue)}.")
@@ -59,7 +62,7 @@ def environments(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts) -
     ]
 
 
-def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool) -> Iterator[str]:
+def _changes(cause: Cause, findings: Findings, detail: Detail, told: Container[str]) -> Iterator[str]:
     if len(cause.series) > 1:
         names = [findings.name_of(each) for each in cause.series]
         more = f" and {len(names) - detail.rows} more" if len(names) > detail.rows else ""
@@ -72,7 +75,11 @@ def _changes(cause: Cause, findings: Findings, detail: Detail, seen_above: bool)
     if cause.changes:
         yield "**Where it changed**"
     for change in cause.changes:
-        yield _list(points(change, findings, seen_above=seen_above), indent=len(cause.changes) > 1)
+        aside = change is not cause.main_change and any(
+            end.judgement.api_absent for end in (change[0].before, change[0].after)
+        )  # that a feature came before it had its fault is no part of that
+        facts = [boundary(change, findings)] if aside else points(change, findings, told=told)
+        yield _list(facts, indent=len(cause.changes) > 1)
     if not cause.changes and not cause.flaky:
         fewest = min(point.processes for point in cause.judged)
         yield f"The same in at least {plural(fewest, 'process', 'processes')} on each build."
@@ -101,8 +108,16 @@ def _output(ends: Sequence[End], detail: Detail, cuts: Cuts) -> Iterator[str]:
             yield f"**Printed** on {prose(end.build)} ({end.words})\n\n{block}"
 
 
+_TOOLS_OWN = re.compile(
+    r"^ *File \"[^\"]*\bstaged(?:/\w+|>)/bisect_torch/worker/.*\n?|^Extension modules: .*\(total: \d+\)\n?",
+    re.MULTILINE,
+)
+"""Frames of the worker in what faulthandler writes, and its list of modules, which tells nothing of the fault."""
+
+
 def _output_text(text: str, detail: Detail, cuts: Cuts) -> str:
-    kept, cut = shortened(text, detail.output_lines)
+    own = _TOOLS_OWN.sub("", text).rstrip("\n").replace(f'File "{CWD}/', 'File "')
+    kept, cut = shortened(own, detail.output_lines)
     if cut:
         cuts.note(f"the middle of tracebacks and output longer than {detail.output_lines} lines")
     return kept
