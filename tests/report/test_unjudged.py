@@ -40,6 +40,27 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
     ]
 
 
+def test_reasons_that_differ_in_numbers_alone_are_told_once() -> None:
+    row: Series = series("f", "infra", "infra")
+    said = ("Python 3.9: failed in 7.8s (3 retries)", "Python 3.9: failed in 12.1s (3 retries)")
+    points = (point(name, "infra", reason=reason) for name, reason in zip(row.builds, said, strict=True))
+    found = unjudged(findings(series("g", "ok", "ok"), dataclasses.replace(row, points=tuple(points))))
+    assert [(each.reason, each.cells, each.builds) for each in found] == [
+        ("Python 3.9: failed in …s (3 retries)", 2, ("2.4.1", "2.5.0"))
+    ]
+    ended = ("pytest ended with status 4", "pytest ended with status 5")
+    points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, ended, strict=True))
+    assert [each.reason for each in unjudged(findings(dataclasses.replace(row, points=tuple(points))))] == list(ended)
+
+
+def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
+    row: Series = series("f", "broken", "broken")
+    lacks = ("No module named 'onnxscript'", "No module named 'onnx'")
+    points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, lacks, strict=True))
+    found = unjudged(findings(dataclasses.replace(row, points=tuple(points))))
+    assert [each.hint for each in found] == ["--with onnxscript --with onnx", ""]
+
+
 @pytest.mark.parametrize(
     ("reason", "hint"),
     [
