@@ -73,8 +73,31 @@ def unjudged(findings: Findings) -> list[Unjudged]:
         Unjudged(Verdict.INFRA, reason, 0, (name,), hint(Verdict.INFRA, reason))
         for name, reason in findings.unknown.items()
     ]
+    found = [replace(each, hint=_ENDS_SO) if _ends_so_again(each, findings) else each for each in found]
     return _with_all_packages(sorted(found, key=lambda each: -each.cells))
 
+
+_ENDED_BY = re.compile(r"ended by (SIG\w+),")
+_ENDS_SO = "it ended so each time: does the script end itself, does it need more memory, or does something here end it?"
+
+
+def _ends_so_again(told: Unjudged, findings: Findings) -> bool:
+    """Whether each of these cells was ended by one signal in two runs at least: in each it had run a second time, of
+    which the first end is not kept."""
+    ended = _ENDED_BY.match(told.reason) if told.verdict is Verdict.INFRA else None
+    if ended is None:
+        return False
+    cells = [
+        (series, point.build)
+        for series in findings.series
+        for point in series.answers
+        if point is not None and point.judgement.verdict is told.verdict and point.judgement.reason == told.reason
+    ]
+    facts = [findings.facts(series, build, ("signal",)) for series, build in cells]
+    return bool(facts) and all(each.count((ended[1],)) >= _RUNS_TO_TELL for each in facts)
+
+
+_RUNS_TO_TELL = 2
 
 _NUMBER = re.compile(r"(?<!status )(?<!signal )(?<!code )(?<!errno )(?<![\w.])(?:0x[0-9a-f]+|\d+(?:[.:]\d+)*)")
 """Numbers that may differ between two tellings of one reason. What a process ended with is no such number."""

@@ -121,7 +121,7 @@ def test_the_hint_of_a_reversed_range_is_the_range_that_works() -> None:
 def test_a_range_that_ends_before_the_default_beginning_is_refused_with_one_that_does_not(
     selection: Selection, hint: str
 ) -> None:
-    with pytest.raises(UsageError, match="without --from it begins at 2.4.1") as caught:
+    with pytest.raises(UsageError, match=r"without --from it begins at 2\.4\.1") as caught:
         names(selection, builds=(build("1.13.0"), build("2.0.0"), *BUILDS))
     assert caught.value.hint == hint
 

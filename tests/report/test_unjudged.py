@@ -15,7 +15,7 @@ from bisect_torch.report.markdown import markdown, nothing_found
 from bisect_torch.report.summary import summary
 from bisect_torch.report.text import plain
 from bisect_torch.report.unjudged import unjudged
-from tests.report.histories import findings, point, series
+from tests.report.histories import findings, instance, observation, point, series
 from tests.report.pages import Page
 from tests.report.test_markdown import reported
 
@@ -51,6 +51,21 @@ def test_reasons_that_differ_in_numbers_alone_are_told_once() -> None:
     ended = ("pytest ended with status 4", "pytest ended with status 5")
     points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, ended, strict=True))
     assert [each.reason for each in unjudged(findings(dataclasses.replace(row, points=tuple(points))))] == list(ended)
+
+
+@pytest.mark.parametrize(("runs", "again"), [(1, True), (2, False)])
+def test_what_ended_by_one_signal_each_time_is_not_to_be_run_once_more(runs: int, again: bool) -> None:
+    said = "ended by SIGKILL, which the kernel for lack of memory, somebody or the script itself may have sent"
+    row: Series = series("f", "infra", "infra")
+    row = dataclasses.replace(row, points=tuple(point(name, "infra", reason=said) for name in row.builds))
+    seen = [
+        dataclasses.replace(observation(instance("f"), name, outcome="lost", signal="SIGKILL"), run_id=str(run))
+        for name in row.builds
+        for run in range(runs)
+    ]
+    (found,) = unjudged(dataclasses.replace(findings(row), observations=seen))
+    assert found.hint.startswith("run the same command again") is again
+    assert found.hint.startswith("it ended so each time: does the script end itself") is not again
 
 
 def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
