@@ -1,9 +1,12 @@
-"""Where uv is: the program of the package ``uv``, whatever PATH has."""
+"""Where uv is: the program of the package ``uv``, whatever PATH has; and how a library comes to this tool's own Python."""
 
 from __future__ import annotations
 
 import functools
 import os
+import shlex
+import sys
+from importlib.util import find_spec
 
 from packaging.version import Version
 
@@ -26,5 +29,16 @@ def binary() -> str:
         return os.fspath(uv.find_uv_bin())
     except (ImportError, FileNotFoundError) as error:
         raise InfrastructureError(
-            f"the uv program is missing: {error}", hint=f'pip install --force-reinstall "uv>={OLDEST_UV}"'
+            f"the uv program is missing: {error}", hint=install_line(f"uv>={OLDEST_UV}", "--force-reinstall")
         ) from None
+
+
+def install_line(requirement: str, *options: str) -> str:
+    """The command that installs a library for the interpreter that runs this tool, wherever that is.
+
+    Args:
+        options: Of ``pip install``.
+    """
+    if find_spec("pip") is not None or requirement.startswith("uv"):
+        return shlex.join([sys.executable, "-m", "pip", "install", *options, requirement])
+    return shlex.join([binary(), "pip", "install", "--python", sys.executable, *options, requirement])

@@ -20,6 +20,10 @@ _RANDOM = frozenset(
 _SEEDS = frozenset({"manual_seed", "seed", "set_seed", "seed_all"})
 
 
+_NAMES_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Warning)\b")
+_LONGEST_SHOWN = 120
+
+
 @dataclass(frozen=True)
 class Advice:
     """One thing to do or to know.
@@ -108,8 +112,15 @@ def _about_verdict(code: Code) -> Iterator[Advice]:
         f"nothing is checked: only an exception, a crash or a hang is bad. For wrong values add an assert{where}",
     )
     if code.output:
-        last = code.output.strip().splitlines()[-1].strip()
-        yield Advice("expected", f"the report shows this output: {last[:120]}; assert what it should be")
+        shown = _shown(code.output)
+        yield Advice("expected", f"the report shows what it printed, right or wrong: {shown}; assert what it should be")
+
+
+def _shown(output: str) -> str:
+    """Output in few words: an error by its last line, which names it, and values from the first on."""
+    lines = [line.strip() for line in output.strip().splitlines()]
+    text = lines[-1] if _NAMES_ERROR.match(lines[-1]) else " ".join(lines)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 2]} …"
 
 
 def decides(module: ast.Module) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bisect_torch.cases.report_blocks import blocks
+from bisect_torch.cases.report_blocks import blocks, clean_text
 from bisect_torch.cases.report_code import Code, code_of, defined, undefined
 from bisect_torch.errors import UsageError
 
@@ -50,7 +50,8 @@ def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
     candidates = [code for code in every if code.does_something and code.block.language in _PYTHON | _MAYBE]
     if not candidates:
         raise UsageError(
-            _no_code(every), hint="a report has its code between lines of ```; else save the code itself as repro.py"
+            _no_code(every, report),
+            hint="a report has its code between lines of ```; else save the code itself as repro.py",
         )
     if len(candidates) == 1:
         return Choice(candidates[0], "the only block of Python code")
@@ -102,9 +103,11 @@ def _goes_on(first: Code, later: Code) -> bool:
     )
 
 
-def _no_code(every: Sequence[Code]) -> str:
+def _no_code(every: Sequence[Code], report: str) -> str:
     if not every:
         return "the report is empty"
+    if [code.block.text.strip() for code in every] == [clean_text(report).strip()]:
+        return "the report has no code block, and its text is no repro in Python"
     return f"no Python code in the report; blocks: {_places(every)}"
 
 

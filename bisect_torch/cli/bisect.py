@@ -153,7 +153,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
 
 def _plan_lines(request: BisectRequest) -> list[str]:
     from bisect_torch.analysis.search import most_probes
-    from bisect_torch.cli.run_plan import impossible_lines
+    from bisect_torch.cli.run_plan import UNSIZED, impossible_lines, unsized_lines
     from bisect_torch.report.text import bytes_words, plural
 
     plan, builds = request.run.plan, request.run.builds
@@ -165,11 +165,12 @@ def _plan_lines(request: BisectRequest) -> list[str]:
         f"for one change, {plural(missing, 'environment')} of all missing"
     ]
     if missing:
+        download, disk = bytes_words(plan.download_bytes), bytes_words(plan.disk_bytes)
         lines.append(
-            f"to download up to {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} of "
+            f"{f'to download up to {download}, on disk {disk} of ' if plan.sized else f'{UNSIZED}, '}"
             f"{bytes_words(plan.free_bytes)} free; up to {max(1, round(plan.minutes))} min ({plan.basis})"
         )
-    lines += impossible_lines(plan)
+    lines += [*impossible_lines(plan), *unsized_lines(plan)]
     return [*lines, *(f"note: {note}" for note in plan.notes), *(f"hint: {hint}" for hint in plan.hints)]
 
 

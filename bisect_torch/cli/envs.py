@@ -237,11 +237,16 @@ class _Lines:
 
 
 def _say_plan(plan: EnvironmentPlan) -> None:
+    from bisect_torch.cli.run_plan import UNSIZED, unsized_lines
+
     if plan.missing:
+        sizes = f"{plan.download_bytes / 1e9:.1f} GB to download, {plan.disk_bytes / 1e9:.1f} GB on disk"
         _say(
-            f"{len(plan.missing)} environments to build: {plan.download_bytes / 1e9:.1f} GB to download, "
-            f"{plan.disk_bytes / 1e9:.1f} GB on disk, about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"{len(plan.missing)} environments to build: {sizes if plan.sized else UNSIZED}, "
+            f"about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
+    for line in unsized_lines(plan):
+        _say(line)
     for note in plan.notes:
         _say(f"note: {note}")
     for hint in plan.hints:

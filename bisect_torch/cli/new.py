@@ -122,7 +122,7 @@ def command(args: argparse.Namespace) -> int:
     if choice.others:
         lines.append(f"not taken: the code at {_lines(code.block.line for code in choice.others)}")
     lines += [f"{each.kind}: {each.text}" for each in found]
-    lines.append(f"next: {first}")
+    lines.append(f"next, once it is saved as repro.py: {first}" if to_stdout else f"next: {first}")
     lines.append(f"then, where the two differ: {then}")
     lines += [] if search is None else [f"or, with few installs: {search}"]
     _say(lines, to_stderr=to_stdout)

@@ -142,8 +142,10 @@ def made(name: str, findings: Findings) -> bytes:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "bisect_torch"):
             raise
+        from bisect_torch.uv_program import install_line
+
         raise UsageError(
-            f"--format {name} needs {missing}, which is not installed", hint='pip install "bisect-torch[report]"'
+            f"--format {name} needs {missing}, which is not installed", hint=install_line(missing)
         ) from error
     return content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MOST_NAMES = 20
 """Instances that ``--dry-run`` lists; with ``--json`` it lists all."""
 
+UNSIZED = "to download: a size that is not known yet"
+"""Stands for the sizes of a plan that has none."""
+
 _MOST_BUILDS = 6
 _AGAIN = "the same line tries again; `bisect-torch doctor` looks at the index"
 
@@ -23,26 +26,36 @@ def plan_lines(request: RunRequest) -> list[str]:
     from bisect_torch.report.text import bytes_words, plural
 
     plan = request.plan
+    download, disk = bytes_words(plan.download_bytes), bytes_words(plan.disk_bytes)
     there = sum(planned.present is not None for planned in plan.environments)
     are_there = f"{plural(there, 'environment')} {'is' if there == 1 else 'are'} there"
     lines = [f"{plural(len(request.builds), 'build')}: {are_there}, {len(plan.missing)} to be made"]
     if plan.elsewhere:
         lines = [
             f"{plural(len(request.builds), 'build')}: environments are made on the nodes where they are not there;",
-            f"at most {bytes_words(plan.download_bytes)} to download and {bytes_words(plan.disk_bytes)} on disk, shared"
+            f"{f'at most {download} to download and {disk} on disk' if plan.sized else UNSIZED}, shared"
             f" out among the nodes; about {max(1, round(plan.minutes))} min on one ({plan.basis})",
         ]
     elif plan.missing:
         lines.append(
-            f"to download {bytes_words(plan.download_bytes)}, on disk {bytes_words(plan.disk_bytes)} more"
-            f"{' at once,' if plan.budget else ' of'} {bytes_words(plan.free_bytes)} free;"
+            f"{f'to download {download}, on disk {disk} more' if plan.sized else UNSIZED}"
+            f"{' at once,' if plan.budget else ' of' if plan.sized else ','} {bytes_words(plan.free_bytes)} free;"
             f" about {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += impossible_lines(plan)
-    lines += [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
+    lines += unsized_lines(plan)
     lines += [f"note: {note}" for note in (*plan.notes, *missing_devices(request))]
     lines += [f"hint: {hint}" for hint in plan.hints]
     return [request.file.private.redact(line) for line in lines]
+
+
+def unsized_lines(plan: EnvironmentPlan) -> list[str]:
+    """What the sizes of a plan leave out."""
+    from bisect_torch.report.text import listed
+
+    packages = [f"size not known, and not counted: {', '.join(plan.unknown)}"] if plan.unknown else []
+    builds = listed(list(plan.unsized), most=_MOST_BUILDS)
+    return [*packages, *([f"not known yet, and not counted: what is installed for {builds}"] if builds else [])]
 
 
 def impossible_lines(plan: EnvironmentPlan) -> list[str]:
@@ -210,6 +223,7 @@ def _described(request: RunRequest) -> dict[str, object]:
         "free_bytes": plan.free_bytes,
         "minutes": plan.minutes,
         "unknown_sizes": list(plan.unknown),
+        "builds_of_unknown_size": list(plan.unsized),
         "notes": [*plan.notes, *missing_devices(request)],
         "hints": list(plan.hints),
     }

@@ -93,6 +93,7 @@ def plan_environments(
         notes=(*unswept, *notes(planned, choices, options, budget, searched=at_most is not None)),
         budget=budget,
         elsewhere=elsewhere,
+        unsized=tuple(one.build.name for one, pins, _ in found if one.is_missing and not (one.open or pins)),
     )
 
 

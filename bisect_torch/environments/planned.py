@@ -60,6 +60,7 @@ class EnvironmentPlan:
         download_bytes: Of all wheels that are not in the store's cache, each counted once.
         disk_bytes: What the store will grow by.
         unknown: Packages whose size no index states; not counted.
+        unsized: Names of builds of which nobody knows yet what is installed with them; not counted.
         free_bytes: On the store's file system.
         minutes: Expected, on the stated ``basis``.
         counted: Environments that bytes and minutes are of.
@@ -82,6 +83,12 @@ class EnvironmentPlan:
     notes: tuple[str, ...] = ()
     budget: DiskBudget | None = None
     elsewhere: bool = False
+    unsized: tuple[str, ...] = ()
+
+    @property
+    def sized(self) -> bool:
+        """Whether sizes are known, if only some: else ``download_bytes`` is 0 because nothing could be counted."""
+        return self.download_bytes > 0 or not (self.unknown or self.unsized)
 
     @property
     def missing(self) -> tuple[PlannedEnvironment, ...]:

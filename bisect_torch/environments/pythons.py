@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bisect_torch.environments.failures import NotInstallable
 from bisect_torch.environments.options import EnvironmentOptions
-from bisect_torch.errors import InfrastructureError, UsageError
+from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from bisect_torch.model import Build, BuildKind
 from bisect_torch.redaction import without_secrets
 
@@ -161,8 +161,11 @@ def _shared(builds: Sequence[Build], options: EnvironmentOptions) -> dict[str, C
 def resolve(request: str, options: EnvironmentOptions, *, cancel: threading.Event | None = None) -> Interpreter:
     """The interpreter for a request, fetched by uv where it has to be and can be.
 
+    What could not be fetched once is not tried again by this process.
+
     Raises:
         UsageError: There is none and it cannot be fetched.
+        Interrupted: ``cancel`` was set while it was fetched.
     """
     with _known_lock:
         if (request, os.environ.get("PATH")) in _known:
@@ -186,6 +189,11 @@ def resolve(request: str, options: EnvironmentOptions, *, cancel: threading.Even
 _known: dict[tuple[str, str | None], Interpreter] = {}
 _known_lock = threading.Lock()
 
+_not_to_be_had: dict[tuple[str, Path], tuple[str, str]] = {}
+"""Message and hint of a Python that could not be fetched: uv has tried several times, and each further build would wait
+as long for nothing."""
+_fetching = threading.Lock()
+
 
 def inspect(path: Path) -> Interpreter | None:
     """Ask an interpreter what it is; None when it cannot be started."""
@@ -201,25 +209,37 @@ def inspect(path: Path) -> Interpreter | None:
 
 def _find(request: str, options: EnvironmentOptions, cancel: threading.Event | None) -> Path:
     from bisect_torch.environments.uv import Uv
-    from bisect_torch.environments.uv_said import gist
 
     uv = Uv(options, cancel)
-    there = _look_up(request, uv)
-    if there is not None:
-        return there
-    if not options.index.offline and os.environ.get("UV_PYTHON_DOWNLOADS", "").lower() not in ("never", "manual"):
-        fetched = uv.attempt(["python", "install", "--no-bin", request])
+    asked = (request, options.store.root)
+    with _fetching:  # one after the other: those who wait for the same Python find it, or why it cannot be had
         there = _look_up(request, uv)
-        if there is not None:
-            return there
-        why = gist(fetched.stderr, limit=200)
-    else:
-        why = "fetching one is not allowed here"
-    present = ", ".join(available(options).installed) or "none"
-    raise UsageError(
-        f"Python {request} is not installed and could not be fetched: {why}",
-        hint=f"installed here: {present}; choose one with --python, or name an interpreter's path",
-    )
+        if there is None and asked not in _not_to_be_had:
+            why = _not_fetched(request, uv)
+            there = _look_up(request, uv)
+            if there is None:
+                present = ", ".join(available(options).installed) or "none"
+                _not_to_be_had[asked] = (
+                    f"Python {request} is not installed and could not be fetched: {why}",
+                    f"installed here: {present}; choose one with --python, or name an interpreter's path",
+                )
+        if there is None:
+            message, hint = _not_to_be_had[asked]
+            raise UsageError(message, hint=hint)
+        return there
+
+
+def _not_fetched(request: str, uv: Uv) -> str:
+    """Let uv fetch a Python; what it said, or why it was not asked to."""
+    from bisect_torch.environments.uv_said import gist
+
+    offline = uv.options.index.offline
+    if offline or os.environ.get("UV_PYTHON_DOWNLOADS", "").lower() in ("never", "manual"):
+        return "fetching one is not allowed here"
+    said = uv.attempt(["python", "install", "--no-bin", request]).stderr
+    if uv.cancel is not None and uv.cancel.is_set():
+        raise Interrupted(f"interrupted while fetching Python {request}")
+    return gist(said, limit=200)
 
 
 def _look_up(request: str, uv: Uv) -> Path | None:

@@ -118,12 +118,15 @@ def select(
         python: The minor Python that all must have a wheel for; None for any. Where the range has an open end, builds
             there that lack one are left out; any other that lacks one is refused.
         read_local: Finds out about the interpreter at a path.
-        note: Told, in a line, which builds are left out for lack of a wheel.
+        note: Told, in a line, which builds are left out for lack of a wheel, and what a name without a patch means.
 
     Raises:
         UsageError: A version does not exist, the range is reversed or empty, or a build has no wheel for this Python.
     """
     known = sorted(builds, key=release_order)
+    for name in dict.fromkeys((selection.last, *selection.versions, *selection.exclude)):
+        if name is not None and (others := _later_patches(name, known)):
+            note(f"{name} is {name}.0 alone; there is {', '.join(others)} too, to be named like this")
     excluded = {_find(name, known).version for name in selection.exclude if not is_path(name)}
     chosen: dict[str, Build] = {}
     if selection.has_range:
@@ -163,7 +166,7 @@ def _range(
             f"the range is reversed: {first.version} is newer than {last.version}",
             hint=f"--from {last.version} --to {first.version}",
         )
-    begin = known.index(first) if first is not None else _default_start(known, last)
+    begin = known.index(first) if first is not None else _default_start(known, selection, last)
     end = known.index(last) if last is not None else len(known) - 1
     ends = {build.version for build in (first, last) if build is not None}
     with_pre = any(Version(version).is_prerelease for version in ends) or all(_is_pre(build) for build in known)
@@ -184,10 +187,24 @@ def _range(
     return _last_patches(chosen) if selection.minor_only else chosen
 
 
-def _default_start(known: list[Build], last: Build | None) -> int:
-    """Place of the first release that has a lock; the oldest build when the range ends before that."""
+def _default_start(known: list[Build], selection: Selection, last: Build | None) -> int:
+    """Place of the first release that has a lock; of the oldest build where none has.
+
+    Raises:
+        UsageError: The range ends before that.
+    """
     start = next((place for place, build in enumerate(known) if Version(build.version) >= Version(OLDEST_RELEASE)), 0)
-    return start if last is None or start <= known.index(last) else 0
+    if last is None or start <= known.index(last):
+        return start
+    oldest = next(
+        build for build in known if Version(build.version).major == Version(last.version).major and not build.yanked
+    )
+    named = selection.last in selection.versions  # an end of a search, which has an option of its own
+    raise UsageError(
+        f"the range is reversed: without --from it begins at {known[start].version}, which is newer than "
+        f"{last.version}",
+        hint=f"--from {oldest.version}" if named else f"--from {oldest.version} --to {last.version}",
+    )
 
 
 def _with_python(
@@ -262,6 +279,15 @@ def _hint_no_version(name: str) -> str:
     if len(found) > 1:
         return f"several builds are separated by commas: {','.join(found)}"
     return "versions look like 2.9.1; an interpreter is named by its path, with a slash"
+
+
+def _later_patches(name: str, known: Sequence[Build]) -> list[str]:
+    """The further releases of a minor one, where a name leaves the patch out: ``2.9.1`` of ``2.9``."""
+    if is_path(name) or not re.fullmatch(r"\d+\.\d+", name):
+        return []
+    minor, usable = Version(name).release, [build for build in known if not build.yanked and not _is_pre(build)]
+    versions = [Version(build.version) for build in usable]
+    return [str(version) for version in versions if version.release[:2] == minor and version.micro]
 
 
 def _neighbours(wanted: Version, usable: Sequence[Build]) -> str:

@@ -1,6 +1,6 @@
 """Boxes and words on a picture, drawn by matplotlib through its object API. Lengths are pixels of CSS, y grows down.
 
-matplotlib is an extra (``pip install "bisect-torch[report]"``) and is imported only when a picture is made.
+matplotlib is of the extra ``report``, and is imported only when a picture is made.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise UsageError("a picture needs matplotlib", hint='pip install "bisect-torch[report]"') from error
+        from bisect_torch.uv_program import install_line
+
+        raise UsageError("a picture needs matplotlib", hint=install_line("matplotlib")) from error
 
 
 @contextmanager

@@ -39,7 +39,7 @@ _STYLES = {
     "appeared": "green",
 }
 _LABEL = 18
-_MOST_LEFT_OUT = 3
+_MOST_LEFT_OUT = 6
 _NO_WORD = re.compile(r"[\s()]|^(?:and|or|not)$")
 
 
@@ -294,7 +294,7 @@ def _what_is_open(findings: Findings, tolerances: Tolerances, width: int) -> Ite
 
 def _without_rows_at_fault(findings: Findings) -> str | None:
     """The expression of ``-k`` that leaves out the rows that were broken or infra, and never judged: they may be ones
-    that should not be there. None where there are none, or nothing else."""
+    that should not be there. None where there are none, or nothing else, and where they cannot be told by few names."""
     fault = (Verdict.BROKEN, Verdict.INFRA)
     bad = {
         id(series.answers)
@@ -308,14 +308,14 @@ def _without_rows_at_fault(findings: Findings) -> str | None:
         return None
     from bisect_torch.cases import chooser  # what few runs need
 
-    names = dict.fromkeys(each.instance.partition("[")[0] for each in at_fault)
-    expression = " and ".join(f"not {name}" for name in names)
+    names = list(dict.fromkeys(each.instance.partition("[")[0] for each in at_fault))
     if len(names) > _MOST_LEFT_OUT or any(map(_NO_WORD.search, names)):
-        return "not NAME"
+        return None
+    expression = f"not {names[0]}" if len(names) == 1 else f"not ({' or '.join(names)})"
     fits = chooser(expression)
     # A word of -k fits within longer names, too.
     exact = all(fits(PurePath(each.case_file).name, each.instance) for each in rest)
-    return expression if exact else "not NAME"
+    return expression if exact else None
 
 
 def _path(findings: Findings) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
 from bisect_torch.analysis import alike
 from bisect_torch.model import BuildKind, Verdict
@@ -44,29 +44,82 @@ class Unjudged:
 
 
 def unjudged(findings: Findings) -> list[Unjudged]:
-    """One entry for each verdict and reason, those with the most cells first."""
+    """One entry for each verdict and reason, those with the most cells first.
 
+    Reasons that differ in numbers alone ("in 7.8s") are one, with ``…`` where they differ. What several entries want
+    installed is told with the first of them.
+    """
     places: dict[tuple[Verdict, str], Counter[str]] = {}
     for series, number in alike(findings.series):
         for point in series.answers:
             if point is not None and not point.judgement.verdict.judged:
                 key = (point.judgement.verdict, point.judgement.reason)
                 places.setdefault(key, Counter())[point.build] += number
+    alike_reasons: dict[tuple[Verdict, str], list[str]] = {}
+    for verdict, reason in places:
+        alike_reasons.setdefault((verdict, _NUMBER.sub("#", reason)), []).append(reason)
     found = [
         Unjudged(
             verdict,
-            reason,
+            _in_common(reasons),
             names.total(),
             tuple(name for name in findings.build_names if name in names),
-            hint(verdict, reason, local=are_local(findings, names)),
+            hint(verdict, reasons[0], local=are_local(findings, names)),
         )
-        for (verdict, reason), names in places.items()
+        for (verdict, _), reasons in alike_reasons.items()
+        for names in [sum((places[verdict, reason] for reason in reasons), Counter[str]())]
     ]
     found += [
         Unjudged(Verdict.INFRA, reason, 0, (name,), hint(Verdict.INFRA, reason))
         for name, reason in findings.unknown.items()
     ]
-    return sorted(found, key=lambda each: -each.cells)
+    found = [replace(each, hint=_ENDS_SO) if _ends_so_again(each, findings) else each for each in found]
+    return _with_all_packages(sorted(found, key=lambda each: -each.cells))
+
+
+_ENDED_BY = re.compile(r"ended by (SIG\w+),")
+_ENDS_SO = "it ended so each time: does the script end itself, does it need more memory, or does something here end it?"
+
+
+def _ends_so_again(told: Unjudged, findings: Findings) -> bool:
+    """Whether each of these cells was ended by one signal in two runs at least: in each it had run a second time, of
+    which the first end is not kept."""
+    ended = _ENDED_BY.match(told.reason) if told.verdict is Verdict.INFRA else None
+    if ended is None:
+        return False
+    cells = [
+        (series, point.build)
+        for series in findings.series
+        for point in series.answers
+        if point is not None and point.judgement.verdict is told.verdict and point.judgement.reason == told.reason
+    ]
+    facts = [findings.facts(series, build, ("signal",)) for series, build in cells]
+    return bool(facts) and all(each.count((ended[1],)) >= _RUNS_TO_TELL for each in facts)
+
+
+_RUNS_TO_TELL = 2
+
+_NUMBER = re.compile(r"(?<!status )(?<!signal )(?<!code )(?<!errno )(?<![\w.])(?:0x[0-9a-f]+|\d+(?:[.:]\d+)*)")
+"""Numbers that may differ between two tellings of one reason. What a process ended with is no such number."""
+
+
+def _in_common(reasons: Sequence[str]) -> str:
+    """Reasons that differ in numbers alone, as one."""
+    if len(reasons) == 1:
+        return reasons[0]
+    columns = zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True)
+    numbers = iter([column[0] if len(set(column)) == 1 else "…" for column in columns])
+    return _NUMBER.sub(lambda _: next(numbers), reasons[0])
+
+
+def _with_all_packages(found: Sequence[Unjudged]) -> list[Unjudged]:
+    """The first that wants a package installed says it for all, so that one line brings them."""
+    wanting = [place for place, each in enumerate(found) if each.hint.startswith("--with ")]
+    options = " ".join(dict.fromkeys(found[place].hint for place in wanting))
+    told = list(found)
+    for place in wanting:
+        told[place] = replace(found[place], hint=options if place == wanting[0] else "")
+    return told
 
 
 _BROUGHT_BY = {"pkg_resources": "'setuptools<82'"}

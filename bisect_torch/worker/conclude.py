@@ -18,7 +18,7 @@ from bisect_torch.worker.outcome import SKIP_STATUS
 from bisect_torch.worker.protocol import VERSION
 
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
-"""Signals that users, other programs and the system send; torch dies of none of them by itself."""
+"""Signals that users, other programs and the system send, or a script itself; torch dies of none of them by itself."""
 
 _MAY_FOLLOW_A_KILL = ("raised", "exited", "signalled", "timed_out")
 """How a cell may end when the kernel has killed a process on which it waits: a worker of a data loader, a compiler."""
@@ -109,7 +109,9 @@ def _killed(number: int, ending: Ending) -> Dict[str, Any]:
         reason = "the kernel killed it for lack of memory"
         return {"outcome": "out_of_memory", "signal": name, "reason": reason, "phase": ending.phase}
     if number in _FROM_OUTSIDE:
-        return {"outcome": "lost", "signal": name, "reason": "killed from outside (%s)" % name, "phase": ending.phase}
+        kernel = "the kernel for lack of memory, " if number == signal.SIGKILL else ""
+        reason = "ended by %s, which %ssomebody or the script itself may have sent" % (name, kernel)
+        return {"outcome": "lost", "signal": name, "reason": reason, "phase": ending.phase}
     facts = {"outcome": "signalled", "signal": name, "phase": ending.phase}
     match = _CRASH_FRAME.search(ending.stderr.text())
     if match:

@@ -185,7 +185,7 @@ def test_of_several_blocks_the_first_that_uses_torch_is_taken(report: str, line:
     ("report", "said"),
     [
         ("", "the report is empty"),
-        ("it fails", "no Python code"),
+        ("it fails", "the report has no code block, and its text is no repro in Python"),
         ("```cpp\nint main() {}\n```", "no Python code in the report; blocks: line 2 (cpp)"),
         ("```py\nf(1)\n```\n```py\ng(1)\n```", "2 blocks hold Python and none uses torch: line 2 (py), line 5 (py)"),
     ],
@@ -235,6 +235,20 @@ PyTorch version: 2.6.0+cu124
     told = " ".join(each.text for each in advice(choice, report, as_case=False))
     assert "missing_thing" in told
     assert "tensor([nan])" in told
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("tensor([[0, 1],\n        [3, 4]])", "tensor([[0, 1], [3, 4]])"),
+        ("Traceback (most recent call last):\n  x\nIndexError: too many", "IndexError: too many"),
+        ("nan " * 40, ("nan " * 40)[:118] + " …"),
+    ],
+)
+def test_output_is_quoted_from_its_beginning_and_an_error_by_its_name(output: str, shown: str) -> None:
+    report = f"```python\n>>> import torch\n>>> torch.ones(2)\n{output}\n```"
+    told = [each.text for each in advice(choose(report), report, as_case=False) if each.kind == "expected"]
+    assert told == [f"the report shows what it printed, right or wrong: {shown}; assert what it should be"]
 
 
 def test_a_repro_that_decides_for_itself_is_told_nothing() -> None:
@@ -368,6 +382,7 @@ def test_the_command_reads_a_pipe_and_writes_to_one(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().endswith(REPRO)
+    assert "\nnext, once it is saved as repro.py: bisect-torch run repro.py " in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

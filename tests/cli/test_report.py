@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bisect_torch import uv_program
 from bisect_torch.cli.main import main
 from bisect_torch.cli.report import FORMATS
 from bisect_torch.cli.rows import is_named
@@ -145,8 +146,16 @@ def test_a_format_whose_library_is_missing_says_how_to_get_it(
 
     assert main(["report", RESULTS, "--format", "json"]) == 2
     assert capsys.readouterr().err == (
-        'error: --format json needs jinja2, which is not installed\nhint: pip install "bisect-torch[report]"\n'
+        f"error: --format json needs jinja2, which is not installed\nhint: {uv_program.install_line('jinja2')}\n"
     )
+
+
+def test_a_library_is_installed_for_the_interpreter_that_runs_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/a b/bin/python")
+    monkeypatch.setattr(uv_program, "find_spec", lambda name: object())
+    assert uv_program.install_line("matplotlib") == "'/a b/bin/python' -m pip install matplotlib"
+    monkeypatch.setattr(uv_program, "find_spec", lambda name: None)  # as uv makes its environments
+    assert uv_program.install_line("ray") == f"{uv_program.binary()} pip install --python '/a b/bin/python' ray"
 
 
 def test_a_picture_is_nothing_for_a_terminal(

@@ -21,6 +21,7 @@ from bisect_torch.engine.ray.wording import Wording
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Build, BuildKind, Case, CaseFile, CaseKind, Environment, Instance, Isolation
 from bisect_torch.numerics.guard import settings as guard
+from bisect_torch.uv_program import install_line
 from tests.support.index import FakeIndex
 from tests.support.tool import Tool
 from tests.support.wheels import releases
@@ -295,7 +296,7 @@ def test_without_ray_a_line_says_how_to_get_it(tool: Tool, tmp_path: Path) -> No
 
     assert refused(tool, "repro.py", PYTHONPATH=os.pathsep.join([str(tmp_path / "without"), root])) == [
         "error: --executor ray needs ray, which is not installed",
-        'hint: pip install "bisect-torch[ray]"',
+        f"hint: {install_line('ray')}",
     ]
 
 

@@ -8,11 +8,13 @@ import os
 import stat
 import subprocess
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bisect_torch.child_processes import Completed
 from bisect_torch.environments import (
     EnvironmentBroken,
     NotInstallable,
@@ -21,6 +23,7 @@ from bisect_torch.environments import (
     remove,
 )
 from bisect_torch.environments.stamp import STAMP_NAME
+from bisect_torch.environments.uv import Uv
 from bisect_torch.errors import InfrastructureError, Interrupted, UsageError
 from tests.environments.conftest import Workshop, site_packages
 from tests.support.index import Fault
@@ -308,6 +311,28 @@ def test_a_python_that_is_not_there_is_said(workshop: Workshop, monkeypatch: pyt
     workshop.options = replace(workshop.options, python="3.99")
     with pytest.raises(UsageError, match=r"Python 3\.99 is not installed"):
         workshop.ensure(replace(workshop.build("2.4.1"), pythons=()))
+
+
+def test_a_python_that_cannot_be_fetched_is_tried_for_once_and_not_for_each_build(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def attempt(self: Uv, arguments: Sequence[str], **_: object) -> Completed:
+        asked.append(arguments[1])
+        return Completed(1, "[]", "error: Failed to download it\n  Caused by: no route in 7.8s")
+
+    monkeypatch.setattr(Uv, "attempt", attempt)
+    workshop.options = replace(workshop.options, python="3.99")
+    builds = [replace(workshop.build(version), pythons=()) for version in ("2.4.1", "2.5.0", "2.6.0")]
+    said = set()
+    for build in builds:
+        with pytest.raises(UsageError, match=r"Python 3\.99 is not installed and could not be fetched") as caught:
+            workshop.ensure(build)
+        said.add(caught.value.message)
+    assert asked.count("install") == 1
+    assert asked.count("list") == 1
+    assert len(said) == 1
 
 
 def test_settings_of_a_project_around_the_store_do_not_leak_in(workshop: Workshop, tmp_path: Path) -> None:

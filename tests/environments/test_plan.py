@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch.cli.envs import _say_plan
 from bisect_torch.environments import EnvironmentOptions, Store, completed, plan_environments, pythons, remove
 from bisect_torch.environments.pythons import Available, Choice, choose
 from bisect_torch.environments.uv import Uv
@@ -239,6 +240,22 @@ def test_where_none_fits_all_each_build_has_its_own_and_the_plan_says_so(
     plan = plan_environments(builds, options)
     assert "no one Python fits every build: Python 3.97: 2.4.1; Python 3.99: 2.9.0" in plan.notes
     assert "no Python that has a wheel" in plan.environments[2].reason
+
+
+def test_what_nobody_knows_the_size_of_is_not_told_as_nothing(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where Python is fetched first, no lock of an index of one's own can be made before."""
+    _know(monkeypatch, (), ("3.99",))
+    plan = plan_environments([_build("2.4.1", "3.99"), _build("2.5.0", "3.99")], replace(workshop.options, python=None))
+    assert (plan.download_bytes, plan.sized, plan.unsized) == (0, False, ("2.4.1", "2.5.0"))
+    _say_plan(plan)
+    said = capsys.readouterr().err
+    assert "2 environments to build: to download: a size that is not known yet, about 1 min" in said
+    assert "not known yet, and not counted: what is installed for 2.4.1 and 2.5.0\n" in said
+    known = plan_environments([workshop.build("2.4.1")], workshop.options)
+    assert known.sized
+    assert known.unsized == ()
 
 
 def test_a_named_interpreter_that_does_not_start_is_a_usage_error(options: EnvironmentOptions) -> None:

@@ -45,7 +45,7 @@ def names(selection: Selection, *, python: str | None = None, builds: tuple[Buil
     ("selection", "python", "expected"),
     [
         (Selection(), None, "2.4.1 2.5.0 2.5.1 2.6.0 2.9.0 2.9.1 2.10.0"),
-        (Selection(last="2.3.0"), None, "2.3.0"),
+        (Selection("2.3.0", "2.3.0"), None, "2.3.0"),
         (Selection("2.5.0", "2.9.0"), None, "2.5.0 2.5.1 2.6.0 2.9.0"),
         (Selection("2.5", "2.6"), None, "2.5.0 2.5.1 2.6.0"),
         (Selection("2.9.0", "2.9.0"), None, "2.9.0"),
@@ -82,6 +82,7 @@ def test_what_takes_part(selection: Selection, python: str | None, expected: str
         (Selection(versions=("2.9.0+cu128",)), None, ["names a backend", "2.9.0"]),
         (Selection("2.9.0", "2.5.0"), None, ["reversed", "2.9.0 is newer than 2.5.0"]),
         (Selection("2.10.0", "2.9.1"), None, ["reversed"]),
+        (Selection(last="2.3.0"), None, ["reversed: without --from it begins at 2.4.1, which is newer than 2.3.0"]),
         (Selection("2.9.0", "2.9.1", exclude=("2.9.0", "2.9.1")), None, ["empty", "2.9.0 to 2.9.1"]),
         (Selection(versions=("2.9.0",), exclude=("2.9.0",)), None, ["no build is left"]),
         (Selection(versions=("2.4.1",)), "3.12", ["2.4.1 has no wheel for Python 3.12", "2.5.0"]),
@@ -107,6 +108,38 @@ def test_the_hint_of_a_reversed_range_is_the_range_that_works() -> None:
     with pytest.raises(UsageError) as caught:
         names(Selection("2.9.0", "2.5.0"))
     assert caught.value.hint == "--from 2.5.0 --to 2.9.0"
+
+
+@pytest.mark.parametrize(
+    ("selection", "hint"),
+    [
+        (Selection(last="2.3.0"), "--from 2.0.0 --to 2.3.0"),
+        (Selection(last="1.13.0"), "--from 1.13.0 --to 1.13.0"),
+        (Selection(last="2.3.0", versions=("2.3.0",)), "--from 2.0.0"),  # bisect --bad 2.3.0
+    ],
+)
+def test_a_range_that_ends_before_the_default_beginning_is_refused_with_one_that_does_not(
+    selection: Selection, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=r"without --from it begins at 2\.4\.1") as caught:
+        names(selection, builds=(build("1.13.0"), build("2.0.0"), *BUILDS))
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("selection", "told"),
+    [
+        (Selection(versions=("2.9",)), ["2.9 is 2.9.0 alone; there is 2.9.1 too, to be named like this"]),
+        (Selection("2.5", "2.9"), ["2.9 is 2.9.0 alone; there is 2.9.1 too, to be named like this"]),
+        (Selection(exclude=("2.5",)), ["2.5 is 2.5.0 alone; there is 2.5.1 too, to be named like this"]),
+        (Selection("2.9"), []),
+        (Selection(versions=("2.9.0", "2.6", "2.10")), []),
+    ],
+)
+def test_a_name_without_a_patch_is_said_to_be_one_release(selection: Selection, told: list[str]) -> None:
+    notes: list[str] = []
+    select(BUILDS, selection, note=notes.append)
+    assert notes == told
 
 
 @pytest.mark.parametrize(

@@ -107,12 +107,15 @@ def test_an_address_stands_whole_on_a_line_and_is_not_indented_where_that_makes_
 def test_a_row_that_was_never_judged_comes_with_the_way_to_a_file_without_it():
     told = "the results without what was never judged, in a new file: bisect-torch merge r.parquet -k "
 
-    def text(*others: str) -> str:
-        rows = [series("f", "broken", "infra"), *(series(other, "ok", "ok") for other in others)]
+    def text(*others: str, at_fault: tuple[str, ...] = ("f",)) -> str:
+        rows = [series(name, "broken", "infra") for name in at_fault]
+        rows += [series(other, "ok", "ok") for other in others]
         return plain(summary(findings(*rows, results=Path("r.parquet")), 140))
 
     assert f"{told}'not f' -o other.parquet\n" in text("g[n=1]", "g[n=2]")
-    assert f"{told}'not NAME' -o other.parquet\n" in text("of_all")  # "not f" would take that one out, too
+    assert f"{told}'not (f or h)' -o other.parquet\n" in text("g", at_fault=("f", "h[n=1]", "h[n=2]"))
+    assert "merge" not in text("of_all")  # "not f" would take that one out, too
+    assert "merge" not in text("g", at_fault=tuple(f"f{number}" for number in range(7)))  # too many to name
     assert "merge" not in text()  # nothing would be left
     once = findings(series("f", "broken", "ok"), series("g", "skip", "skip"), results=Path("r.parquet"))
     assert "merge" not in plain(summary(once, 120))

@@ -15,7 +15,7 @@ from bisect_torch.report.markdown import markdown, nothing_found
 from bisect_torch.report.summary import summary
 from bisect_torch.report.text import plain
 from bisect_torch.report.unjudged import unjudged
-from tests.report.histories import findings, point, series
+from tests.report.histories import findings, instance, observation, point, series
 from tests.report.pages import Page
 from tests.report.test_markdown import reported
 
@@ -38,6 +38,42 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
     assert [(each.verdict, each.cells, each.builds, each.hint) for each in found] == [
         (Verdict.BROKEN, 2, ("2.4.1", "2.5.0"), hint)
     ]
+
+
+def test_reasons_that_differ_in_numbers_alone_are_told_once() -> None:
+    row: Series = series("f", "infra", "infra")
+    said = ("Python 3.9: failed in 7.8s (3 retries)", "Python 3.9: failed in 12.1s (3 retries)")
+    points = (point(name, "infra", reason=reason) for name, reason in zip(row.builds, said, strict=True))
+    found = unjudged(findings(series("g", "ok", "ok"), dataclasses.replace(row, points=tuple(points))))
+    assert [(each.reason, each.cells, each.builds) for each in found] == [
+        ("Python 3.9: failed in …s (3 retries)", 2, ("2.4.1", "2.5.0"))
+    ]
+    ended = ("pytest ended with status 4", "pytest ended with status 5")
+    points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, ended, strict=True))
+    assert [each.reason for each in unjudged(findings(dataclasses.replace(row, points=tuple(points))))] == list(ended)
+
+
+@pytest.mark.parametrize(("runs", "again"), [(1, True), (2, False)])
+def test_what_ended_by_one_signal_each_time_is_not_to_be_run_once_more(runs: int, again: bool) -> None:
+    said = "ended by SIGKILL, which the kernel for lack of memory, somebody or the script itself may have sent"
+    row: Series = series("f", "infra", "infra")
+    row = dataclasses.replace(row, points=tuple(point(name, "infra", reason=said) for name in row.builds))
+    seen = [
+        dataclasses.replace(observation(instance("f"), name, outcome="lost", signal="SIGKILL"), run_id=str(run))
+        for name in row.builds
+        for run in range(runs)
+    ]
+    (found,) = unjudged(dataclasses.replace(findings(row), observations=seen))
+    assert found.hint.startswith("run the same command again") is again
+    assert found.hint.startswith("it ended so each time: does the script end itself") is not again
+
+
+def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
+    row: Series = series("f", "broken", "broken")
+    lacks = ("No module named 'onnxscript'", "No module named 'onnx'")
+    points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, lacks, strict=True))
+    found = unjudged(findings(dataclasses.replace(row, points=tuple(points))))
+    assert [each.hint for each in found] == ["--with onnxscript --with onnx", ""]
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,20 @@ def test_the_exit_status_outranks_the_result(ending: Ending, expected: dict[str,
     assert set(facts) <= FACT_FIELDS
 
 
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (
+            signal.SIGKILL,
+            "ended by SIGKILL, which the kernel for lack of memory, somebody or the script itself may have sent",
+        ),
+        (signal.SIGTERM, "ended by SIGTERM, which somebody or the script itself may have sent"),
+    ],
+)
+def test_who_sent_a_signal_is_not_claimed_to_be_known(number: int, reason: str) -> None:
+    assert conclude(REQUEST, ending_of(number))["reason"] == reason
+
+
 def test_text_that_is_no_text_can_be_stored() -> None:
     result = {"facts": {"outcome": "raised", "message": "no file \udcff"}, "exit_status": 0}
     assert conclude(REQUEST, ending_of(0, result=result))["message"] == "no file \\udcff"

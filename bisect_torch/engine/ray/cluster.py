@@ -16,6 +16,7 @@ from bisect_torch.engine.ray.luggage import Luggage, packed
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.errors import UsageError
 from bisect_torch.model import CaseKind
+from bisect_torch.uv_program import install_line
 
 if TYPE_CHECKING:
     from bisect_torch.engine.ray.site import RaySite
@@ -76,9 +77,7 @@ def _ray(address: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise UsageError(
-            "--executor ray needs ray, which is not installed", hint='pip install "bisect-torch[ray]"'
-        ) from error
+        raise UsageError("--executor ray needs ray, which is not installed", hint=install_line("ray")) from error
     return ray
 
 
