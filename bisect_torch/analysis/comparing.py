@@ -106,6 +106,7 @@ class Comparison:
         changed_files: Case files whose text, or that of a neighbour, is not the same in both.
         older: Number of observations of either set that older case texts, machines or keys have left behind.
         factor: From which ratio of errors on they differ.
+        columns: Names of all builds of either set, in the order of columns.
     """
 
     first: Side
@@ -119,6 +120,7 @@ class Comparison:
     changed_files: tuple[str, ...]
     older: tuple[int, int]
     factor: float
+    columns: tuple[str, ...] = ()
 
     def of(self, *relations: Relation) -> list[Compared]:
         """The cells that stand so to one another."""
@@ -183,6 +185,7 @@ def compare(
         ),
         older=(len(first.observations) - _count(ours), len(second.observations) - _count(theirs)),
         factor=factor,
+        columns=tuple(builds),
     )
 
 

@@ -55,7 +55,9 @@ def _scope(comparison: Comparison) -> Iterator[str]:
     )
     for name, side, place in (("A", comparison.only_first, 0), ("B", comparison.only_second, 1)):
         if side:
-            builds = listed([clean(each) for each in dict.fromkeys(build for _, build in side)])
+            names = dict.fromkeys(build for _, build in side)
+            ordered = dict.fromkeys([*(each for each in comparison.columns if each in names), *names])
+            builds = listed([clean(each) for each in ordered])
             yield f"{plural(len(side), 'cell')} only in {name}: {_rows(row for row, _ in side)}, on {builds}"
         if comparison.aside[place]:
             yield f"not compared: {listed([clean(each) for each in comparison.aside[place]])} of {name}"

@@ -98,6 +98,27 @@ def test_the_comparison_says_what_differs_and_what_is_equal(folder: Path, capsys
     )
 
 
+def test_what_only_one_has_stands_in_the_order_in_which_it_was_planned(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = [["b.py", ["f", "n=2", "n=10"], ["e"]], ["a.py", ["g"]]]
+    places = [
+        ("a.py", "g", "2.10.0"),
+        ("b.py", "e", "2.9.1"),
+        ("b.py", "f[n=10]", "2.10.0"),
+        ("b.py", "f[n=2]", "2.9.1"),
+    ]
+    only = [seen("ok", name, build, case_file=file) for file, name, build in places]
+    write(folder / "a.parquet", OURS[:1])
+    write(folder / "b.parquet", [elsewhere(each) for each in (*only, OURS[0])], rows=planned)
+
+    main(["compare", "a.parquet", "b.parquet"])
+    assert "4 cells only in B: f (2×), e and g, on 2.9.1 and 2.10.0\n" in capsys.readouterr().out
+    main(["compare", "a.parquet", "b.parquet", "--json"])
+    rows = [each["instance"] for each in json.loads(capsys.readouterr().out)["only_b"]]
+    assert rows == ["f[n=2]", "f[n=10]", "e", "g"]
+
+
 def test_the_same_as_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "a.parquet", OURS)
     write(folder / "b.parquet", THEIRS)

@@ -153,7 +153,7 @@ def test_every_transition_is_marked_at_its_newer_end(page: Page, real: Findings)
     marked = {name: edge for name, edge in zip(names, edges, strict=True) if edge}
 
     assert marked == {
-        (each.series.instance, each.after.build): f"{each.kind.value} since {each.before.build}"
+        (each.series.instance, each.after.build): f"{each.kind.value} after {each.before.build}"
         for each in real.transitions
     }
 

@@ -236,7 +236,7 @@ def _edges(findings: Findings) -> dict[tuple[int, str], str]:
         of = row.get((each.series.case_file, each.series.instance, each.series.device))
         if of is not None:
             doubt = "" if each.confirmed else ", not confirmed"
-            found[of, each.after.build] = f"{each.kind.value} since {clean(each.before.build)}{doubt}"
+            found[of, each.after.build] = f"{each.kind.value} after {clean(each.before.build)}{doubt}"
     return found
 
 

@@ -64,7 +64,7 @@ def test_the_grid_has_the_roles_and_places_of_an_aria_grid(open_page: Opener, re
     assert grid.get_by_role("columnheader").all_inner_texts()[:3] == ["instance", "2.4.1", "2.5.0"]
     row = grid.get_by_role("row", name=re.compile("chebyshev_t_nan"))
     assert row.get_attribute("aria-rowindex") == "3"
-    cell = row.get_by_role("gridcell", name="2.9.0: wrong (silent), broke since 2.8.0")
+    cell = row.get_by_role("gridcell", name="2.9.0: wrong (silent), broke after 2.8.0")
     assert cell.get_attribute("aria-colindex") == "9"
 
 
@@ -139,7 +139,7 @@ def test_a_finding_leads_to_its_rows(open_page: Opener, real_cases: Path) -> Non
     page.locator("#findings > li", has_text="chebyshev_t_nan is fixed").get_by_role("button").click()
 
     assert rows(page) == ["chebyshev_t_nan"]
-    assert active(page) == "2.13.0: ok, fixed since 2.12.1"
+    assert active(page) == "2.13.0: ok, fixed after 2.12.1"
     link = page.locator("#findings > li", has_text="chebyshev_t_nan is fixed").get_by_role("link")
     assert (link.get_attribute("href") or "").startswith("https://github.com/pytorch/pytorch/compare/")
 
@@ -154,7 +154,7 @@ def test_a_cell_opens_with_traceback_environment_and_command(open_page: Opener, 
 
     text = detail.inner_text()
     assert "error:RuntimeError" in text
-    assert "changed since 2.7.1" in text
+    assert "changed after 2.7.1" in text
     assert "bisect-torch run ctc_loss_empty_batch.py --python=3.11 --timeout=90 --versions=2.8.0" in text
     assert detail.get_by_label("Traceback").first.inner_text().startswith("Traceback (most recent call last):")
     assert detail.locator("details.observation").count() == len(

@@ -3,6 +3,8 @@
 
 const OVERSCAN = 6;
 const MOST_PRINTED = 1500;
+const MOST_MEASURED = 100;
+const LEAST_CELL = 40; // CSS pixels: "2.10.0" as the head of a column
 
 class Grid {
   #items = [];
@@ -48,12 +50,15 @@ class Grid {
   /** Draw everything anew. */
   refresh() {
     if (this.root.classList.contains("printing")) return;
+    this.root.style.removeProperty("--cell");
     const style = getComputedStyle(this.root);
     this.height = parseFloat(style.getPropertyValue("--row")) || 28;
     this.width = parseFloat(style.getPropertyValue("--cell")) || 44;
     // Of the room that there is, not of the grid's own width, which follows from this.
     const room = this.root.parentElement.clientWidth * (narrow.matches ? 0.42 : 0.5);
     this.label = Math.min(this.#widestLabel(), Math.max(120, room));
+    this.width = this.#fitting();
+    this.root.style.setProperty("--cell", `${this.width}px`);
     this.root.style.setProperty("--label", `${this.label}px`);
     this.body.style.height = `${this.#items.length * this.height}px`;
     const total = `${this.label + this.width * this.results.builds.length}px`;
@@ -118,16 +123,29 @@ class Grid {
     });
   }
 
+  /** Width of a cell: a little less than usual where all builds are in sight then, the newest among them. */
+  #fitting() {
+    const beside = Math.max(2, this.root.offsetWidth - this.root.clientWidth); // frame and scroll bar
+    const room = this.root.parentElement.clientWidth - beside - this.label;
+    const each = Math.floor(room / this.results.builds.length);
+    return each < this.width && each >= LEAST_CELL ? each : this.width;
+  }
+
   /** Width of the longest label, in CSS pixels. */
   #widestLabel() {
-    let longest = "";
-    for (const item of this.#items) {
-      const text = item.case === undefined ? `${item.label}xx` : `${item.label} ${item.names.join(", ")} 100×xx`;
-      if (text.length > longest.length) longest = text;
-    }
+    const texts = this.#items.map((item) => {
+      if (item.case === undefined) return [400, `${item.label}${item.deep ? "xx" : ""}`];
+      return [600, `${item.label} ${item.names.join(", ")} 100×xx`];
+    });
+    texts.sort(([, a], [, b]) => b.length - a.length); // that with the most characters need not be the widest
     const pen = document.createElement("canvas").getContext("2d");
-    pen.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
-    return pen.measureText(longest).width + 36;
+    const { fontFamily } = getComputedStyle(document.body);
+    const { fontSize } = getComputedStyle(this.root);
+    const widths = texts.slice(0, MOST_MEASURED).map(([weight, text]) => {
+      pen.font = `${weight} ${fontSize} ${fontFamily}`;
+      return pen.measureText(text).width;
+    });
+    return Math.ceil(Math.max(0, ...widths)) + 32;
   }
 
   /** Columns and rows in sight, with some around them. */
