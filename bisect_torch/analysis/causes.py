@@ -17,6 +17,7 @@ _BAD_ENDS = (TransitionKind.BECAME_SILENT, TransitionKind.BROKE)
 _KINDS = (
     *_BAD_ENDS, TransitionKind.CHANGED, TransitionKind.FIXED, TransitionKind.DISAPPEARED, TransitionKind.APPEARED,
 )  # fmt: skip
+_NO_EXCEPTION = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.OOM)
 _VERDICTS = (Verdict.WRONG, Verdict.CRASH, Verdict.ERROR, Verdict.TIMEOUT, Verdict.OOM)
 
 
@@ -73,7 +74,13 @@ class Cause:
     @property
     def main_change(self) -> tuple[Transition, ...]:
         """The change that a report is about: the newest of those that made it worst. Empty where nothing changed."""
-        return min(reversed(self.changes), key=lambda change: _KINDS.index(change[0].kind), default=())
+        return min(reversed(self.changes), key=lambda change: _badness(change[0]), default=())
+
+
+def _badness(change: Transition) -> tuple[int, bool]:
+    """What made it worse sorts first; of two other ways to fail, an exception that gave way to a crash or a hang."""
+    was, became = change.before.judgement.verdict, change.after.judgement.verdict
+    return _KINDS.index(change.kind), not (was is Verdict.ERROR and became in _NO_EXCEPTION)
 
 
 def causes(series: Sequence[Series], models: Models | None = None) -> list[Cause]:

@@ -118,6 +118,12 @@ def test_the_main_change_is_the_newest_of_the_worst() -> None:
     assert found.main_change[0].after.build == RELEASES[3]
 
 
+def test_an_exception_that_became_a_crash_is_the_main_change_and_not_the_crash_that_became_one() -> None:
+    (found,) = causes([series("arange", "error", "crash", "error", "ok")])
+
+    assert found.main_change[0].after.build == RELEASES[1]
+
+
 def test_a_change_that_is_not_confirmed_in_one_row_is_not_confirmed() -> None:
     sure, unsure = series("bmm[n=1]", "ok", "wrong"), series("bmm[n=2]", "ok", "wrong")
     points = tuple(dataclasses.replace(point, processes=1) for point in unsure.points if point is not None)

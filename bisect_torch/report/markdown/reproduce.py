@@ -32,8 +32,8 @@ def run_again(cause: Cause, ends: Sequence[End], findings: Findings, script: str
         yield f"**Run it again**\n\n{fence(chr(10).join(lines), 'sh')}"
 
 
-def further(ends: Sequence[End], change: Sequence[Transition], findings: Findings) -> str:
-    """The folded part of a finding: where to go on in the source, and hashes."""
+def further(ends: Sequence[End], change: Sequence[Transition], findings: Findings) -> tuple[str, str]:
+    """The folded part of a finding, its HTML title and its text: where to go on in the source, and hashes."""
     parts = []
     source = _git_bisect(change[0], findings) if change else None
     if source is not None:
@@ -41,7 +41,7 @@ def further(ends: Sequence[End], change: Sequence[Transition], findings: Finding
         if not _descends(change[0], findings):
             parts.append("Releases lie on branches of their own: git asks for their merge base first.")
     parts.append("\n".join(f"- {line}" for line in _hashes(ends, findings)))
-    return "\n\n".join(parts)
+    return "<code>git bisect</code>, hashes" if source is not None else "hashes", "\n\n".join(parts)
 
 
 def is_script(seen: Observation, source: str | None) -> bool:

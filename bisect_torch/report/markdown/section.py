@@ -41,7 +41,7 @@ def described(cause: Cause, findings: Findings, detail: Detail, cuts: Cuts, *, s
         parts += code_that_ran(cause, ends, findings, detail, cuts)
         parts += run_again(cause, ends, findings, script_name(ends, findings) if detail.code_lines else None)
         parts += _output(ends, detail, cuts)
-        parts.append(details("<code>git bisect</code>, hashes", further(ends, cause.main_change, findings)))
+        parts.append(details(*further(ends, cause.main_change, findings)))
     return "\n\n".join(parts)
 
 
