@@ -1,4 +1,4 @@
-"""Where uv is: the program of the package ``uv``, whatever PATH has; and how a library comes to this tool's own Python."""
+"""Where uv is: the program of the package ``uv``, whatever PATH has; and how this tool's own Python gets a library."""
 
 from __future__ import annotations
 
