@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
+from bisect_torch.analysis.transitions import API_ABSENT, CONFIRMING_PROCESSES, NOT_RUN
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -182,7 +182,10 @@ def _confidence(group: Sequence[Transition]) -> str:
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
     text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
-    return text if all(each.confirmed for each in group) else f"not confirmed: {text}"
+    if all(each.confirmed for each in group):
+        return text
+    missing = "" if own or min(before, after) < CONFIRMING_PROCESSES else ", but not each side in its own interpreter"
+    return f"not confirmed: {text}{missing}"
 
 
 def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Transition]]:
