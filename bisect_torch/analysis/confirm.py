@@ -109,7 +109,9 @@ def wanted_repeats(
       or enough agree.
     - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
       where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
-      convincing false series: each build shows one of its answers by chance.
+      convincing false series: each build shows one of its answers by chance. Where most are flaky and all others give
+      one answer, there is no transition to be told, and more repeats can make none: those of the others that have a
+      flaky build on either side then run in three processes at most, and the sentence says that these are few.
 
     A cell that times out is run in three processes at most. With a single build it is what is bad there, since nothing
     else is told.
@@ -206,6 +208,7 @@ def _needs(
     flaky = [build for build, wanted in to_confirm.items() if not wanted]
     if 2 * len(flaky) > len(points):
         most *= 2
+    enclosed = _between(list(points), flaky) if 2 * len(flaky) > len(points) and not ends else []
     for build, point in points.items():
         forks, own, reason, priority = 0, 0, "", 0
         if to_confirm.get(build):
@@ -220,10 +223,15 @@ def _needs(
             and not cells[build].in_session
         ):
             (forks, own), reason, priority = missing, "the first or last build", 1
-        elif flaky and (more := _more_for_flaky(point, most)):
+        elif flaky and (more := _more_for_flaky(point, CONFIRMING_PROCESSES if build in enclosed else most)):
             forks, reason, priority = more, "the case is flaky on another build", 2
         if reason and not _exhausted(cell := cells[build], settings, most):
             yield _Need(row, build, cell, forks, own, reason, priority)
+
+
+def _between(names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
+    """The names from the first to the last of some of them."""
+    return names[names.index(some[0]) : names.index(some[-1]) + 1]
 
 
 def _missing_at_end(point: Point) -> tuple[int, int]:

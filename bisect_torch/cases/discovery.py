@@ -140,7 +140,21 @@ def _read_path(path: Path, left_out: LeftOut | None) -> list[Discovered]:
         path = path.resolve()
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise UsageError(f"{path}: {error.strerror}", hint="name another file") from None
-    return [_read_file(path)]
+    found = _read_file(path)
+    if _holds_nothing(found):
+        raise UsageError(
+            f"{path}: there is nothing in it to run, and so it would be ok in every build",
+            hint="name a file that holds a case or a script",
+        )
+    return [found]
+
+
+def _holds_nothing(one: Discovered) -> bool:
+    """Whether a script has no statement: nothing but comments, and texts that stand for themselves."""
+    if one.file.kind is not CaseKind.SCRIPT:
+        return False
+    body = parse(one.file.path, read_bytes(one.file.path)).body
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in body)
 
 
 def _nearest(path: Path) -> str:
@@ -172,7 +186,9 @@ def _runnable(files: Iterable[Path], left_out: LeftOut | None = None) -> list[Di
     for file in files:
         if file.is_file() and file.name[0] not in "._":
             try:
-                read.append(_read_file(file.resolve()))
+                found = _read_file(file.resolve())
+                if not _holds_nothing(found):
+                    read.append(found)
             except UsageError as error:
                 unread.append((file.resolve(), error))
     if unread and (left_out is None or not read):

@@ -119,8 +119,8 @@ def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:
 
     if tolerances is None:
         return findings
-    words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}; nothing was run"
-    words += ", and wrong elements are as counted by the criterion of then"
+    words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}, and nothing was run"
+    words += "; numbers of wrong elements are those that the run counted, by its own criterion"
     notes = (*findings.notes, words, *not_rejudged_words(findings))
     return dataclasses.replace(findings, notes=notes, tolerances=tolerances)
 

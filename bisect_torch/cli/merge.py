@@ -73,7 +73,8 @@ def command(args: argparse.Namespace) -> int:
     merged = merge(parts)
     target.take_over(merged.observations, merged.metadata)
     target.finish()
-    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout), left_out=left_out))
+    told = left_out if args.select is not None else None
+    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout), left_out=told))
     return int(bool(merged.conflicts or merged.other_texts))
 
 

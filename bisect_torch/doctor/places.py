@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,8 @@ from pathlib import Path
 
 from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.probing import Probe, file_system, probe
-from bisect_torch.doctor.room import room
+from bisect_torch.doctor.room import other_store, room
 from bisect_torch.environments.disk import gb
-from bisect_torch.environments.store import STORE_VARIABLE
 
 _LEAST_TEMPORARY = 500_000_000
 """For what cells write and what a compiler leaves, until each ends."""
@@ -25,7 +25,7 @@ _OTHER_MACHINE = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "afs", 
 def store_folder(asked: Asked) -> Iterator[Check]:
     """Whether the store can be written, and locked."""
     store = asked.store
-    root, fix = store.root, f"export {STORE_VARIABLE}=/a/folder/that/can/be/written"
+    root, fix = store.root, other_store(asked, "/a/folder/that/can/be/written")
     inside = (store.envs, store.tmp, store.guards, store.uses, store.uv_cache)
     for folder in (root, *(each for each in inside if each.exists())):  # another user may have made some of them
         found = probe(folder)
@@ -55,15 +55,15 @@ def _sharing(asked: Asked, found: Probe) -> Iterator[Check]:
     devices = {folder.stat().st_dev for folder in (store.uv_cache, store.envs) if folder.is_dir()}
     means = "files of environments are copies: 15 releases take 80 GB in place of 47"
     if len(devices) > 1:
-        fix = f"{STORE_VARIABLE}=/a/folder/on/one/file/system"
+        fix = other_store(asked, "/a/folder/on/one/file/system")
         shown = f"{store.uv_cache} and {store.envs} lie on two file systems"
         yield Check("file system", Status.WARNING, shown, means, fix)
     elif kind in _NO_HARD_LINKS and not found.clones:
-        fix = f"{STORE_VARIABLE}=/a/folder/on/a/local/disk"
+        fix = other_store(asked, "/a/folder/on/a/local/disk")
         yield Check("file system", Status.WARNING, f"{kind}: no hard links", means, fix)
     elif kind in _OTHER_MACHINE:
         slow = "importing torch reads thousands of small files: slow, and locks depend on the server"
-        yield Check("file system", Status.WARNING, kind, slow, f"{STORE_VARIABLE}=/a/folder/on/a/local/disk")
+        yield Check("file system", Status.WARNING, kind, slow, other_store(asked, "/a/folder/on/a/local/disk"))
     else:
         ways = ["hard links", *(["reflinks"] if found.clones else [])]
         name = f"{kind}, " if kind else ""
@@ -75,7 +75,9 @@ def results_folder(asked: Asked) -> Iterator[Check]:
     path = asked.results.absolute()
     folder = path.parent
     if not folder.is_dir():
-        yield Check("results", Status.FAULT, f"{folder} does not exist", "a run refuses", f"mkdir -p {folder}")
+        yield Check(
+            "results", Status.FAULT, f"{folder} does not exist", "a run refuses", f"mkdir -p {shlex.quote(str(folder))}"
+        )
         return
     found = probe(folder)
     if found.problem:

@@ -83,7 +83,7 @@ def python_interpreters(asked: Asked) -> Iterator[Check]:
     found = f"installed: {some(here) or 'none that uv finds'}"
     without = [build.name for build in builds if not _fits(build, chosen.get(build.name))]
     if without:
-        fix = f"{_UV} python install {most_useful(builds)}"
+        fix = f"{_UV} python install {most_useful([build for build in builds if build.name in without])}"
         yield Check("Python", Status.FAULT, found, f"no Python for torch {some(without)}", fix)
         return
     used = sorted({choice.request for choice in chosen.values()})
@@ -97,7 +97,8 @@ def python_interpreters(asked: Asked) -> Iterator[Check]:
         yield Check("Python", Status.WARNING, found, f"the first run fetches Python {', '.join(missing)}", fix)
     elif len(used) > 1:
         means = f"no one Python fits every release: {', '.join(used)} are used, so that two things change at once"
-        yield Check("Python", Status.WARNING, found, means, f"{_UV} python install {most_useful(builds)}")
+        # Were there one that fits all of them, it would have been chosen.
+        yield Check("Python", Status.WARNING, found, means, f"bisect-torch run --python {most_useful(builds)}")
     else:
         yield Check("Python", Status.OK, found, f"{used[0]} fits {called(builds)}")
 
@@ -133,7 +134,9 @@ def compiler(asked: Asked) -> Iterator[Check]:
     if not header.is_file():
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         fix = (
-            f"sudo apt-get install python{python}-dev" if shutil.which("apt-get") else f"{_UV} python install {python}"
+            f"sudo apt-get install python{python}-dev"
+            if shutil.which("apt-get")
+            else f"install the development files of Python {python} (python3-devel)"
         )
         yield Check("C++ compiler", Status.WARNING, f"{program}; {header} is missing", means, fix)
         return
@@ -146,6 +149,11 @@ def _base_of_this_python() -> dict[str, str]:
 
 
 def _compiler_fix() -> str:
+    named = os.environ.get("CXX")
+    if named and shutil.which("clang++" if sys.platform == "darwin" else "g++"):
+        return "unset CXX"
+    again = "unset CXX; " if named else ""
     if sys.platform == "darwin":
-        return "xcode-select --install"
-    return next((fix for program, fix in _PACKAGES if shutil.which(program)), "install g++, or name another with CXX=")
+        return f"{again}xcode-select --install"
+    install = next((fix for program, fix in _PACKAGES if shutil.which(program)), "")
+    return f"{again}{install}" if install else "install g++, or name another with CXX="

@@ -20,6 +20,15 @@ from bisect_torch.releases.platforms import Target
 from bisect_torch.releases.sizes import lock_size
 
 
+def other_store(asked: Asked, folder: str) -> str:
+    """How another store is chosen, so that it counts: the option outranks the variable.
+
+    Args:
+        folder: Words that stand for it.
+    """
+    return f"bisect-torch run --store {folder}" if asked.store.option else f"export {STORE_VARIABLE}={folder}"
+
+
 def room(asked: Asked, free: int) -> Check:
     """What the environments of the builds that are asked about need, of those that are not there.
 
@@ -59,7 +68,8 @@ def room(asked: Asked, free: int) -> Check:
     budget = DiskBudget(
         max(0, free - RESERVE_BYTES), {name: wheel_bytes(each) for name, each in wheels.items()}, "they do not fit"
     )
-    fix = f"`bisect-torch envs prune --unused 30{asked.store.option}`, or {STORE_VARIABLE}=/a/folder/on/a/larger/disk"
+    larger = other_store(asked, "/a/folder/on/a/larger/disk")
+    fix = f"`bisect-torch envs prune --unused 30{asked.store.option}`, or {larger}"
     if len(budget.too_large(names)) == len(names):
         least = min(budget.bytes_of([name]) for name in names)
         return Check("disk", Status.FAULT, shown, f"not even one fits: the smallest takes {gb(least)}", fix)

@@ -38,14 +38,19 @@ _UV = {
     ),
 }
 _PIP = {
-    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
-    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
-    "PIP_FIND_LINKS": "UV_FIND_LINKS",
-    "PIP_CERT": "SSL_CERT_FILE",
-    "PIP_PROXY": "HTTPS_PROXY",
-    "PIP_NO_INDEX": "UV_OFFLINE",
+    "PIP_INDEX_URL": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
+    "PIP_CERT": ("SSL_CERT_FILE",),
+    "PIP_PROXY": ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"),
 }
-"""What pip reads and uv does not, and the name of it that uv knows."""
+"""How pip reaches an index, and the names by which uv and this tool know that. One of them is enough."""
+
+_PIP_MORE = {
+    "PIP_EXTRA_INDEX_URL": "--extra-index-url",
+    "PIP_FIND_LINKS": "--find-links",
+    "PIP_NO_INDEX": "--offline",
+}
+"""What changes where pip takes torch from, and the option that does so here. To set it is no mending: builds would be
+other ones."""
 
 
 def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[Check]:
@@ -57,10 +62,7 @@ def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[
     names = sorted(name for name, value in (os.environ if given is None else given).items() if value)
     yield from _own(names)
     yield from _of_uv(names)
-    for name in names:
-        if name in _PIP:
-            fix = f'export {_PIP[name]}="${name}"'
-            yield Check(name, Status.WARNING, "set", "pip reads it, uv and this tool do not", fix)
+    yield from _of_pip(names, asked)
     reach = list(filter(reaches_computing, names))
     if reach:
         means = "cells see them on every release alike; what they change, others do not see"
@@ -75,11 +77,27 @@ def _own(names: list[str]) -> Iterator[Check]:
         if not name.startswith(PREFIX):
             continue
         if name not in KNOWN:
-            near = nearest_names(name, KNOWN)
-            fix = f'export {near[0]}="${name}"' if near else f"unset {name}"
+            near = [known for known in nearest_names(name, KNOWN)[:1] if known not in names]
+            fix = f'export {near[0]}="${name}"; unset {name}' if near else f"unset {name}"
             yield Check(name, Status.WARNING, "set", "nothing reads a variable of this name", fix)
         elif KNOWN[name]:
             yield Check(name, Status.OK, "set", KNOWN[name])
+
+
+def _of_pip(names: list[str], asked: Asked) -> Iterator[Check]:
+    for name in names:
+        if name in _PIP:
+            counts = next((known for known in _PIP[name] if known in names), "")
+            if name == "PIP_INDEX_URL" and asked.index.index_url is not None:
+                counts = "--index-url"
+            if counts:
+                yield Check(name, Status.OK, "set", f"pip reads it; uv and this tool go by {counts}")
+                continue
+            fix = f'export {_PIP[name][0]}="${name}"'
+            yield Check(name, Status.WARNING, "set", "pip reads it, uv and this tool do not", fix)
+        elif name in _PIP_MORE:
+            means = f"pip reads it, uv and this tool do not: builds come from the index; here it is {_PIP_MORE[name]}"
+            yield Check(name, Status.OK, "set", means)
 
 
 def _of_uv(names: list[str]) -> Iterator[Check]:

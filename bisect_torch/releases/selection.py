@@ -126,7 +126,7 @@ def select(
     known = sorted(builds, key=release_order)
     for name in dict.fromkeys((selection.last, *selection.versions, *selection.exclude)):
         if name is not None and (others := _later_patches(name, known)):
-            note(f"{name} is {name}.0 alone; there is {', '.join(others)} too, to be named like this")
+            note(f"{name} means {name}.0 alone; there is {', '.join(others)} too")
     excluded = {_find(name, known).version for name in selection.exclude if not is_path(name)}
     chosen: dict[str, Build] = {}
     if selection.has_range:

@@ -137,24 +137,25 @@ def _pair(boundary: Boundary) -> str:
 
 def search_lines(result: BisectResult, width: int) -> list[Line]:
     """What the search itself has to say, in lines of at most ``width`` columns: above the matrix and the sentences."""
-    several = len(result.rows) > 1
-    texts = []
+    alike: dict[tuple[str, ...], list[Row]] = {}
     for row in result.rows:
-        texts += row_words(row, several=several)
-        texts += [_name(row, several) + text for text in finer_words(row, result)]
+        alike.setdefault((*row_words(row), *finer_words(row, result)), []).append(row)
+    texts = []
+    for said, rows in alike.items():
+        if len(rows) == 1:
+            texts += [_name(rows[0], len(result.rows) > 1) + text for text in said]
+        elif said:
+            names = listed([clean(row.series.instance) for row in rows], most=3)
+            who = f"all {len(rows)} instances" if len(alike) == 1 else f"{len(rows)} instances ({names})"
+            texts.append(f"{who}: {'; '.join(said)}")
     texts += effort_words(result)
     return [((line, ""),) for text in texts for line in wrap(text.split(" "), width, indent="  ")]
 
 
-def row_words(row: Row, *, several: bool = False) -> list[str]:
-    """One line for each remark and each boundary of a row.
-
-    Args:
-        several: There are other rows: each line names its own.
-    """
-    name = _name(row, several)
+def row_words(row: Row) -> list[str]:
+    """One line for each remark and each boundary of a row."""
     if row.weighed is not None:
-        return [name + text for text in weighed_words(row.weighed)]
+        return weighed_words(row.weighed)
     points = {point.build: point for point in row.series.points if point is not None}
     finished = row.finished
     texts = [_remark(remark, points, finished) for remark in finished.remarks]
@@ -164,7 +165,7 @@ def row_words(row: Row, *, several: bool = False) -> list[str]:
             f"not run, since the builds on both sides of them are alike: {_names(finished.not_run)};"
             " `run` over all of them would show a change that came and went"
         )
-    return [name + text for text in texts]
+    return texts
 
 
 def _name(row: Row, several: bool) -> str:

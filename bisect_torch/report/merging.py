@@ -12,11 +12,14 @@ MOST = 20
 """Conflicts, and cells that differ, that are named; the others are counted."""
 
 
-def merge_lines(parts: Sequence[Part], merged: Merged, output: str, width: int, *, left_out: int = 0) -> list[Line]:
+def merge_lines(
+    parts: Sequence[Part], merged: Merged, output: str, width: int, *, left_out: int | None = None
+) -> list[Line]:
     """The whole text, in lines of at most ``width`` columns.
 
     Args:
-        left_out: Observations of rows that were not chosen, which are not among the parts.
+        left_out: Observations of rows that were not chosen, which are not among the parts; None where there was nothing
+            to choose.
     """
     lines: list[Line] = []
     for text in _texts(parts, merged, output, left_out):
@@ -26,11 +29,12 @@ def merge_lines(parts: Sequence[Part], merged: Merged, output: str, width: int, 
     return lines
 
 
-def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int) -> Iterator[str]:
+def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | None) -> Iterator[str]:
     for part in parts:
         yield f"{clean(part.name)}: {_size(part.observations, len(part.metadata.runs))}"
-    if left_out:
-        yield f"left out: {plural(left_out, 'observation')} of rows that -k does not choose"
+    if left_out is not None:
+        some = f"left out: {plural(left_out, 'observation')} of rows that -k does not choose"
+        yield some if left_out else "nothing is left out: -k chooses every row"
     yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}" + (
         f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file" if merged.repeated else ""
     )

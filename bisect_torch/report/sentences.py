@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
+from bisect_torch.analysis.transitions import API_ABSENT, CONFIRMING_PROCESSES, NOT_RUN
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -186,7 +186,8 @@ def _confidence(group: Sequence[Transition], findings: Findings) -> str:
     if all(each.confirmed for each in group):
         return text
     why = doubts([(each.series, each.before.build, each.after.build) for each in group], findings)
-    return f"not confirmed: {'; '.join([*why, text])}"
+    missing = "" if own or min(before, after) < CONFIRMING_PROCESSES else ", but not each side in its own interpreter"
+    return f"not confirmed: {'; '.join([*why, text + missing])}"
 
 
 def _groups_of_transitions(transitions: Iterable[Transition]) -> list[list[Transition]]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bisect_torch.analysis.transitions import confirmed
+from bisect_torch.analysis.confirm import Confirmation, flaky_repeats
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, confirmed
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.phrases import SEVERAL, does
@@ -35,13 +36,31 @@ def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | N
     return Sentence(
         kind="flaky",
         text=f"{subject(series, findings)} {plural_verb('is', len(series))} flaky in {where} ({span}): "
-        f"{words} of {plural(total, 'run')}; no transition is claimed there.",
+        f"{words} of {plural(total, 'run')}; no transition is claimed there{_few_elsewhere(series)}.",
         evidence=tuple(_flaky_evidence(series)),
         instances=tuple(each.instance for each in series),
         rows=tuple(map(key_of, series)),
         before=names[0],
         after=names[-1],
     )
+
+
+def _few_elsewhere(series: Sequence[Series]) -> str:
+    """That the builds that are not flaky ran too few times to tell, to follow what is told of the flaky ones."""
+    enough = flaky_repeats(len(series[0].builds), Confirmation().false_transition)
+    runs: dict[str, int] = {}
+    for each in series:
+        for point in each.answers:
+            if point is not None and point.judgement.verdict.judged and not point.flaky:
+                runs[point.build] = min(sum(point.counts.values()), runs.get(point.build, enough))
+    few = [number for number in runs.values() if number < enough]
+    if not few:
+        return ""
+    least, most = ("once" if number == 1 else f"{number} times" for number in (min(few), max(few)))
+    times = f"{least} each" if least == most else f"{least} to {most}"
+    others = "the other build" if len(runs) == 1 else f"the other {len(runs)} builds"
+    which = others if len(few) == len(runs) else f"{len(few)} of {others}"
+    return f", and {which} ran only {times.removesuffix(' each') if len(few) == 1 else times}: too few to tell"
 
 
 def _flaky_evidence(series: Sequence[Series]) -> Iterable[tuple[str, str]]:
@@ -124,7 +143,10 @@ def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findi
     else:
         how = ", each once in its own interpreter" if own else ""
         text = f"{fewest[0]} and {plural(fewest[1], 'process', 'processes')} agree at the first and the last build{how}"
-    return unsure, f"not confirmed: {text}{_why_no_more(judged[-1], series, findings, own=own)}" if unsure else text
+    why = _why_no_more(judged[-1], series, findings, own=own)
+    if unsure and not why and not own and min(point.processes for point in every) >= CONFIRMING_PROCESSES:
+        why = ", but not each once in its own interpreter" if len(names) > 1 else ", none of them its own interpreter"
+    return unsure, f"not confirmed: {text}{why}" if unsure else text
 
 
 def _why_no_more(newest: Point, series: Sequence[Series], findings: Findings, *, own: bool) -> str:

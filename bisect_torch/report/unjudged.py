@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from bisect_torch.analysis import alike
@@ -57,7 +57,7 @@ def unjudged(findings: Findings) -> list[Unjudged]:
                 places.setdefault(key, Counter())[point.build] += number
     alike_reasons: dict[tuple[Verdict, str], list[str]] = {}
     for verdict, reason in places:
-        alike_reasons.setdefault((verdict, _NUMBER.sub("#", reason)), []).append(reason)
+        alike_reasons.setdefault((verdict, _with_numbers(reason, lambda: "#")), []).append(reason)
     found = [
         Unjudged(
             verdict,
@@ -99,17 +99,27 @@ def _ends_so_again(told: Unjudged, findings: Findings) -> bool:
 
 _RUNS_TO_TELL = 2
 
-_NUMBER = re.compile(r"(?<!status )(?<!signal )(?<!code )(?<!errno )(?<![\w.])(?:0x[0-9a-f]+|\d+(?:[.:]\d+)*)")
-"""Numbers that may differ between two tellings of one reason. What a process ended with is no such number."""
+_QUOTED_OR_NUMBER = re.compile(
+    r"""(?<!\w)(?P<mark>['"]).*?(?P=mark)
+    |(?<!status[ ])(?<!signal[ ])(?<!code[ ])(?<!errno[ ])(?<![\w.])(?P<number>0x[0-9a-f]+|\d+(?:[.:]\d+)*)""",
+    re.VERBOSE,
+)
+"""Numbers that may differ between two tellings of one reason. What a process ended with is no such number, nor is what
+stands in quotation marks: a name."""
+
+
+def _with_numbers(reason: str, instead: Callable[[], str]) -> str:
+    """A reason with something else in place of each number that may differ."""
+    return _QUOTED_OR_NUMBER.sub(lambda found: found[0] if found["number"] is None else instead(), reason)
 
 
 def _in_common(reasons: Sequence[str]) -> str:
     """Reasons that differ in numbers alone, as one."""
     if len(reasons) == 1:
         return reasons[0]
-    columns = zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True)
-    numbers = iter([column[0] if len(set(column)) == 1 else "…" for column in columns])
-    return _NUMBER.sub(lambda _: next(numbers), reasons[0])
+    every = [[found["number"] for found in _QUOTED_OR_NUMBER.finditer(reason) if found["number"]] for reason in reasons]
+    numbers = iter([column[0] if len(set(column)) == 1 else "…" for column in zip(*every, strict=True)])
+    return _with_numbers(reasons[0], lambda: next(numbers))
 
 
 def _with_all_packages(found: Sequence[Unjudged]) -> list[Unjudged]:

@@ -234,6 +234,21 @@ def test_where_most_builds_are_flaky_the_rest_is_repeated_twice_as_often() -> No
     assert repeats(confirm(give, BUILDS))[BUILDS[0]] == 2 * flaky_repeats(6, Confirmation().false_transition)
 
 
+def test_what_stands_between_flaky_builds_runs_no_more_once_there_is_no_transition_to_be_told() -> None:
+    """Most builds are flaky and all others agree: more repeats could make no transition, nor take one back."""
+
+    def give(wanted: Wanted, odd: str = "ok") -> Observation:
+        if wanted.build in (BUILDS[0], BUILDS[2], BUILDS[3], BUILDS[5]):
+            return run(wanted, "ok" if wanted.repeat % 2 else "wrong")
+        return run(wanted, odd if wanted.build == BUILDS[4] else "ok")
+
+    most = flaky_repeats(6, Confirmation().false_transition)
+    counts = repeats(confirm(give, BUILDS))
+    assert (counts[BUILDS[1]], counts[BUILDS[4]]) == (3, 3)
+    counts = repeats(confirm(lambda wanted: give(wanted, "wrong"), BUILDS))
+    assert (counts[BUILDS[1]], counts[BUILDS[4]]) == (2 * most, 2 * most), "they would be the ends of a transition"
+
+
 @pytest.mark.parametrize("rate", [0.3, 0.5, 0.7])
 def test_a_flaky_case_gives_no_false_transition(rate: float) -> None:
     """In 100 runs over 15 builds with one pass each nearly all would; here none does."""

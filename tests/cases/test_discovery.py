@@ -99,10 +99,22 @@ def test_a_folder_stands_for_its_files_but_not_for_their_helpers(tmp_path: Path)
         cases.discover([tmp_path / "empty"])
 
 
+@pytest.mark.parametrize("text", ["", "\n\n", "# import torch\n", '"""What it was for."""\n'])
+def test_a_file_in_which_nothing_runs_is_refused_and_left_out_of_a_folder(tmp_path: Path, text: str) -> None:
+    """It would be ok in every build."""
+    (tmp_path / "hollow.py").write_text(text)
+    with pytest.raises(UsageError, match="nothing in it to run"):
+        cases.discover([tmp_path / "hollow.py"])
+    with pytest.raises(UsageError, match="holds no"):
+        cases.discover([tmp_path])
+    (tmp_path / "repro.py").write_text("import torch\n")
+    assert [one.file.path.name for one in cases.discover([tmp_path])] == ["repro.py"]
+
+
 def test_a_case_of_a_file_is_named_as_for_pytest(tmp_path: Path) -> None:
     file = tmp_path / "cases.py"
     file.write_text(HEAD + "@case(n=[1, 2])\ndef f(n): pass\n@case\ndef g(): pass\n")
-    (tmp_path / "script.py").write_text("")
+    (tmp_path / "script.py").write_text("import torch\n")
 
     def names(*paths: str) -> list[str]:
         found = cases.discover([f"{tmp_path}/{path}" for path in paths])
@@ -138,7 +150,7 @@ def test_a_case_that_only_a_worker_knows_is_chosen_once_it_is_known(tmp_path: Pa
 def test_a_path_named_twice_counts_once_and_equal_stems_stay_apart(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "repro.py").write_text(f"'{folder}'\n")
+        (tmp_path / folder / "repro.py").write_text(f"import torch  # {folder}\n")
     one, two = tmp_path / "one" / "repro.py", tmp_path / "two" / "repro.py"
     found = cases.discover([one, two, tmp_path / "two" / ".." / "one" / "repro.py"])
     assert [one.file.path for one in found] == [one, two]

@@ -229,6 +229,14 @@ def test_rows_that_should_not_be_there_are_left_out_of_a_new_file(
     assert {name: digest for name, digest in bytes_in(folder).items() if "some" not in name} == before
 
 
+def test_an_expression_that_leaves_nothing_out_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "all.parquet", OURS)
+    assert main(["merge", "all.parquet", "-k", "not nowhere", "-o", "some.parquet"]) == 0
+    assert "\nnothing is left out: -k chooses every row\n" in capsys.readouterr().out
+    assert main(["merge", "all.parquet", "-o", "copy.parquet"]) == 0
+    assert "left out" not in capsys.readouterr().out
+
+
 def test_k_never_takes_anything_out_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "all.parquet", OURS)
     before = bytes_in(folder)

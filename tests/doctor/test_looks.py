@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_a_store_that_cannot_be_written(asked: Asked, tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "ro") as disk:
         (check,) = places.store_folder(Asked(Store(disk / "store"), asked.results, asked.index, "pypi"))
     assert (check.status, check.found) == (FAULT, f"{disk}/store: read-only file system")
-    assert check.fix.startswith("export BISECT_TORCH_STORE=")
+    assert check.fix.startswith("bisect-torch run --store ")
 
 
 @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux shows itself in /proc and /sys")
@@ -224,7 +225,7 @@ def test_a_store_among_what_the_system_shows_of_itself(asked: Asked, root: str) 
 
     (check,) = places.store_folder(elsewhere)
 
-    assert (check.status, check.fix) == (FAULT, "export BISECT_TORCH_STORE=/a/folder/that/can/be/written")
+    assert (check.status, check.fix) == (FAULT, "bisect-torch run --store /a/folder/that/can/be/written")
     assert check.found.startswith(f"{root}: ")
     assert list(places.disk(elsewhere)) == []
     assert not Path(root).exists()
@@ -429,9 +430,78 @@ def test_variables_are_named_and_never_shown(asked: Asked) -> None:
         ("variables", WARNING),
     ]
     assert "hunter22" not in str(checks)
-    assert checks[0].fix == 'export BISECT_TORCH_STORE="$BISECT_TORCH_STOR"'
+    assert checks[0].fix == 'export BISECT_TORCH_STORE="$BISECT_TORCH_STOR"; unset BISECT_TORCH_STOR'
     assert checks[3].fix == 'export UV_DEFAULT_INDEX="$PIP_INDEX_URL"'
     assert checks[4].fix == "env -u LD_PRELOAD bisect-torch run …"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"BISECT_TORCH_STOR": "/x"},
+        {"BISECT_TORCH_STOR": "/x", "BISECT_TORCH_STORE": "/y"},
+        {"BISECT_TORCH_NOTHING_LIKE_IT": "1"},
+        {"PIP_INDEX_URL": "https://example.org/simple"},
+        {"PIP_CERT": "/c.pem"},
+        {"PIP_PROXY": "http://proxy:3128"},
+        {"UV_OFFLINE": "1"},
+        {"UV_LINK_MODE": "copy"},
+        {"LD_PRELOAD": "", "OMP_NUM_THREADS": "1", "TORCH_LOGS": "+dynamo"},
+    ],
+    ids=lambda given: " ".join(given),
+)
+def test_a_fix_of_a_variable_once_executed_makes_its_warning_go(asked: Asked, given: dict[str, str]) -> None:
+    before = [check for check in variables.variables(asked, given) if check.status is WARNING]
+    assert before
+    for check in before:
+        line = check.fix.replace("bisect-torch run …", "env -0")
+        done = subprocess.run(
+            ["/bin/bash", "-c", line if "env -0" in line else f"{line}; env -0"],
+            env={"PATH": os.environ["PATH"], **given},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        after = dict(row.split("=", 1) for row in done.stdout.split("\0") if row)
+        assert check.name not in {each.name for each in variables.variables(asked, after) if each.status is WARNING}
+
+
+def test_what_uv_knows_by_a_name_of_its_own_is_no_warning(asked: Asked) -> None:
+    given = {"PIP_CERT": "/c.pem", "SSL_CERT_FILE": "/c.pem", "PIP_INDEX_URL": "https://example.org/simple"}
+    here = dataclasses.replace(asked, index=IndexOptions(index_url="https://example.org/simple"))
+    assert {check.status for check in variables.variables(here, given)} == {OK}
+
+
+def test_what_would_change_where_torch_comes_from_is_not_advised(asked: Asked) -> None:
+    given = dict.fromkeys(("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"), "1")
+    checks = list(variables.variables(asked, given))
+    assert {(check.status, check.fix) for check in checks} == {(OK, "")}
+    assert "builds come from the index; here it is --find-links" in checks[1].means
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_the_fix_of_a_store_is_one_that_counts(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_option: bool
+) -> None:
+    """The option outranks the variable, and what is not exported reaches nobody."""
+    if not by_option:
+        monkeypatch.setenv("BISECT_TORCH_STORE", str(asked.store.root))
+    monkeypatch.setattr(places, "file_system", lambda folder: "nfs")
+    fix = next(check.fix for check in places.disk(asked) if check.name == "file system")
+    begin = "bisect-torch run --store " if by_option else "export BISECT_TORCH_STORE="
+    assert fix == f"{begin}/a/folder/on/a/local/disk"
+
+
+def test_the_fix_of_a_compiler_that_is_named_wrongly_is_to_name_it_no_more(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(tmp_path / "g++", "true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("CXX", "nowhere++")
+    (check,) = programs.compiler(asked)
+    assert (check.status, check.fix) == (WARNING, "unset CXX")
+    monkeypatch.delenv("CXX")
+    assert all("nowhere++" not in each.found for each in programs.compiler(asked))
 
 
 def test_every_variable_of_the_tool_is_known() -> None:

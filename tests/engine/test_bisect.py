@@ -56,7 +56,8 @@ SCENARIOS = {
     "both good": Scenario([OK, OK, OK], [], [], [BAD_IS_NOT, "both ends are alike"], code=0),
     "both bad": Scenario([WRONG, WRONG, WRONG], [], ["in every judged build"], [GOOD_IS_NOT, "both ends are alike"]),
     "unjudgeable builds beside the boundary": Scenario(
-        [OK, OK, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, WRONG], [(1, 4)], ["silently wrong values from 2.5.0 on"],
+        [OK, OK, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, WRONG], [(1, 4)],
+        ["silently wrong values from 2.5.0 or an earlier build that could not be judged"],
     ),
     "an end cannot be judged": Scenario(
         [CANNOT_BE_IMPORTED, OK, OK, WRONG], [(2, 3)], ["silently wrong"], ["an end cannot be judged"],
@@ -100,6 +101,19 @@ def test_a_history_gives_its_boundaries_and_its_sentences(make_tool: MakeTool, n
         answer.data["search"]["rows"][0]["boundaries"], scenario.boundaries, strict=True
     ):
         assert list(boundary["between"]) == builds[older + 1 : newer]
+
+
+def test_ends_that_are_not_as_they_were_said_to_be_run_in_three_processes_and_no_more(make_tool: MakeTool) -> None:
+    """One of the three is an interpreter of its own, so that nothing is left to confirm."""
+    tool = make_tool({"2.1.0": OK, "2.2.0": OK})
+    tool.write("cases.py", CASES)
+
+    answer = bisect(tool, "cases.py", "--good", "2.1.0", "--bad", "2.2.0", "-o", "kept.parquet")
+
+    assert "not as it was said to be: 2.1.0 and 2.2.0 again in further processes" in answer.stderr
+    seen = ResultsFile.open(tool.folder / "kept.parquet", must_exist=True).observations()
+    for name in ("2.1.0", "2.2.0"):
+        assert sorted(str(each.isolation) for each in seen if each.build_name == name) == ["fork", "fork", "process"]
 
 
 def test_few_environments_are_made_and_a_second_time_none(make_tool: MakeTool) -> None:

@@ -129,9 +129,9 @@ def test_a_range_that_ends_before_the_default_beginning_is_refused_with_one_that
 @pytest.mark.parametrize(
     ("selection", "told"),
     [
-        (Selection(versions=("2.9",)), ["2.9 is 2.9.0 alone; there is 2.9.1 too, to be named like this"]),
-        (Selection("2.5", "2.9"), ["2.9 is 2.9.0 alone; there is 2.9.1 too, to be named like this"]),
-        (Selection(exclude=("2.5",)), ["2.5 is 2.5.0 alone; there is 2.5.1 too, to be named like this"]),
+        (Selection(versions=("2.9",)), ["2.9 means 2.9.0 alone; there is 2.9.1 too"]),
+        (Selection("2.5", "2.9"), ["2.9 means 2.9.0 alone; there is 2.9.1 too"]),
+        (Selection(exclude=("2.5",)), ["2.5 means 2.5.0 alone; there is 2.5.1 too"]),
         (Selection("2.9"), []),
         (Selection(versions=("2.9.0", "2.6", "2.10")), []),
     ],

@@ -95,6 +95,25 @@ WORDS = {
 }
 
 
+def test_rows_that_went_alike_are_told_in_one_line() -> None:
+    def named(name: str, words: list[str | None]) -> Row:
+        one = row(words)
+        return dataclasses.replace(one, series=dataclasses.replace(one.series, instance=name))
+
+    same = [named(f"f[n={number}]", ["ok", "ok"]) for number in range(4)]
+    said = (
+        "2.2.0 was named as bad, but is ok there; 2.1.0 and 2.2.0 are alike, each is ok: there is nothing to search "
+        "between them; should it show only sometimes: --flaky"
+    )
+    lines = plain(search_lines(result(*same, named("g", ["ok", "wrong"])), 400)).splitlines()
+    assert lines[:2] == [
+        f"4 instances (f[n=0], f[n=1] and 2 more): {said}",
+        "g: boundary: 2.1.0 | 2.2.0, tight",
+    ]
+    lines = plain(search_lines(result(*same), 400)).splitlines()
+    assert lines[0] == f"all 4 instances: {said}"
+
+
 @pytest.mark.parametrize("name", WORDS)
 def test_what_a_row_says(name: str) -> None:
     given, expected = WORDS[name]

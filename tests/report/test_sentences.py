@@ -230,9 +230,45 @@ def test_a_flaky_series_gets_a_sentence_with_its_numbers_and_no_transition():
     found = only(series("f", "ok|wrong", "ok|wrong", "ok"))
     assert found.kind == "flaky"
     assert found.text == (
-        "f is flaky in 2 of 3 builds (2.4.1 to 2.5.0): wrong in 6 of 12 runs; no transition is claimed there."
+        "f is flaky in 2 of 3 builds (2.4.1 to 2.5.0): wrong in 6 of 12 runs; no transition is claimed there, "
+        "and the other build ran only 3 times: too few to tell."
     )
     assert dict(found.evidence)["runs"] == "2.4.1: wrong 3 of 6 and 2.5.0: wrong 3 of 6"
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ((1, 1, 1), ", and the other 3 builds ran only once each: too few to tell."),
+        ((1, 3, 1), ", and the other 3 builds ran only once to 3 times: too few to tell."),
+        ((1, 20, 20), ", and 1 of the other 3 builds ran only once: too few to tell."),
+        ((20, 20, 20), " is claimed there."),
+    ],
+)
+def test_builds_that_ran_too_few_times_to_be_flaky_are_not_told_as_fixed(runs: tuple[int, ...], told: str) -> None:
+    """After an interruption, "flaky in 2 of 5 builds (2.4.1 to 2.5.0)" would else read as fixed after 2.5.0."""
+    row = series("f", "ok|wrong", "ok|wrong", "ok", "ok", "ok")
+    rest = (dataclasses.replace(each, counts={"ok": number}) for each, number in zip(row.points[2:], runs, strict=True))
+    found = only(dataclasses.replace(row, points=(*row.points[:2], *rest)))
+    assert found.text.endswith(told)
+
+
+def test_what_lacks_to_be_confirmed_is_named_where_enough_processes_agree() -> None:
+    row = series("f", "wrong", "wrong")
+    points = tuple(dataclasses.replace(each, own_process=False) for each in row.points)
+    found = only(dataclasses.replace(row, points=points))
+    assert dict(found.evidence)["confidence"] == (
+        "not confirmed: 3 and 3 processes agree at the first and the last build, but not each once in its own "
+        "interpreter"
+    )
+    row = series("f", "ok", "wrong")
+    points = tuple(dataclasses.replace(each, own_process=False) for each in row.points)
+    row = dataclasses.replace(row, points=points)
+    moved = transition("broke", row, "2.4.1", "2.5.0", confirmed=False)
+    (found,) = sentences(findings(row, transitions=(moved,)))
+    assert dict(found.evidence)["confidence"] == (
+        "not confirmed: 3 and 3 processes agree, but not each side in its own interpreter"
+    )
 
 
 @pytest.mark.parametrize(

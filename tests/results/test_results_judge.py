@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bisect_torch.cli.main import main, parse
+from bisect_torch.cli.main import main
+from bisect_torch.cli.parser import parse
 from bisect_torch.model import Build, BuildKind, Observation
 from bisect_torch.results import ResultsFile
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
@@ -114,8 +115,8 @@ def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
         main(["judge", str(tmp_path / "r.parquet"), "--rtol", "1e-3", "--json"])
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert notes[-4:] == [
-            "judged with rtol=0.001 and atol=0; nothing was run, and wrong elements are as counted by the criterion "
-            "of then",
+            "judged with rtol=0.001 and atol=0, and nothing was run; numbers of wrong elements are those that the run "
+            "counted, by its own criterion",
             "not judged again, 2 rows (asserted and ran): no check() stored numbers there, and what a case asserts or "
             "returns itself has no tolerance",
             "not judged again, 1 row (shape): another shape, dtype or structure, a NaN or an infinity is wrong at any "

@@ -46,7 +46,7 @@ from bisect_torch.engine.search.standing import Standing, within
 from bisect_torch.engine.search.weighing import Weighing
 from bisect_torch.errors import UsageError
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Instance, Point, Series
+from bisect_torch.model import CaseKind, Instance, Point, Series
 
 INSTALL_S = 45.0
 """For one environment, where the plan does not tell: most of it the download of torch."""
@@ -233,11 +233,13 @@ class Bisection:
         confirm: bool = False,
         each: int = 1,
         keep: Collection[str] = (),
+        every_cell: bool = False,
     ) -> None:
         """Run builds and take in what came out.
 
         Args:
             rows: None for every row that the request wants.
+            every_cell: With ``confirm``, every cell as often as the end of a transition.
             keep: Builds that the search comes back to: on a short disk, their environments go last.
         """
         self._run = looked_up(self._run, builds, lambda text: self._tell(events.Note(text)))
@@ -247,6 +249,7 @@ class Bisection:
             return names is None or instance.name in names
 
         request = narrowed(self._with_room(builds, keep), builds, repeats=repeats)
+        request = dataclasses.replace(request, confirm_every_cell=every_cell)
         if rows is not None:
             named = {device for _, _, device in rows}
             request = dataclasses.replace(request, devices=tuple(each for each in request.devices if each in named))
@@ -305,7 +308,11 @@ class Bisection:
         if not self._repeated and (ends := self._doubted(steady)):
             self._repeated = True
             self._tell(Repeating(tuple(ends)))
-            self._execute(ends, {key_of(series) for series in steady}, repeats=CONFIRMING_PROCESSES)
+            rows = {key_of(series) for series in steady}
+            if any(item.file.kind is CaseKind.PYTEST for item in self._run.discovered):
+                self._execute(ends, rows, repeats=CONFIRMING_PROCESSES)  # a whole suite at a time, and not test by test
+            else:  # one of them in an interpreter of its own: nothing is left to confirm where they agree
+                self._execute(ends, rows, confirm=True, every_cell=True)
             return True
         known = [self._readings(series) for series in steady]
         judged = [  # and where the name is absent, which is told too
