@@ -12,7 +12,9 @@ from bisect_torch.cases.report_code import Code
 from bisect_torch.cases.report_script import missing_imports, needed, packages, unknown_names
 from bisect_torch.cases.report_versions import told
 
-_VERSION = re.compile(r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)")
+_VERSION = re.compile(
+    r"(?i)\b(?:py)?torch(?:\s+version)?\s*(?:is)?\s*[:=]{0,2}\s*v?(\d+\.\d+\.\d+)(\.?dev\d+|a0\b|rc\d+)?"
+)
 _CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck", "check"})
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "dropout"}
@@ -58,8 +60,19 @@ def options(code: Code) -> tuple[str, ...]:
 
 def reported_version(report: str) -> str | None:
     """The release of torch that the report names, as ``collect_env`` writes it; None where it names none or several."""
-    found = set(_VERSION.findall(report))
+    found = {version for version, before in _VERSION.findall(report) if not before}
     return found.pop() if len(found) == 1 else None
+
+
+def _last_before(report: str, releases: Sequence[str]) -> dict[str, str]:
+    """Version of each nightly build that the report names, to the newest release that is surely older: the release of
+    that version may have what the nightly had not."""
+    early = {version for version, before in _VERSION.findall(report) if before}
+    return {
+        version: releases[releases.index(version) - 1]
+        for version in early
+        if version in releases and releases.index(version) > 0
+    }
 
 
 def first_two(report: str, releases: Sequence[str]) -> tuple[str, str]:
@@ -76,7 +89,8 @@ def first_two(report: str, releases: Sequence[str]) -> tuple[str, str]:
     by_sentences = told(report, releases)
     if by_sentences.good is not None and by_sentences.bad is not None:
         return by_sentences.good, by_sentences.bad
-    said = {*_VERSION.findall(report), *by_sentences.named}
+    whole = {version for version, before in _VERSION.findall(report) if not before}
+    said = {*whole, *by_sentences.named, *_last_before(report, releases).values()}
     named = [release for release in releases if release in said]
     if len(named) == 1 and named[0] != releases[-1]:
         return named[0], releases[-1]
@@ -179,3 +193,7 @@ def _about_version(report: str, releases: Sequence[str]) -> Iterator[Advice]:
     version = reported_version(report)
     if version:
         yield Advice("version", f"the report is about torch {version}: let the range hold it")
+        return
+    for nightly, release in _last_before(report, releases).items():
+        about = f"the report is about a build before {nightly}, which may hold the fix already"
+        yield Advice("version", f"{about}: begin with {release}")

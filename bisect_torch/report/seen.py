@@ -127,10 +127,9 @@ def _gist(message: str, *, assertion: bool) -> str:
     Mostly that is its first line. Where this only introduces the next ("Failed running …:", of torch.compile), that one
     says it. An assertion's numbers stand below its first line ("Tensor-likes are not close!").
     """
-    plain = _COLOUR.sub("", message)
+    plain = _AT_ADDRESS.sub("", _COLOUR.sub("", message))  # an address says nothing
     if assertion:
-        # An address says nothing, and pytest writes the lines of a text that it compares as \\n.
-        plain = _AT_ADDRESS.sub("", plain).replace("\\n", "\n")
+        plain = plain.replace("\\n", "\n")  # so pytest writes the lines of a text that it compares
         return shorten(" ".join(clean(line.strip()) for line in plain.splitlines() if line.strip()), _MOST)
     first, *more = [clean(line) for line in saying(plain)] or [""]
     return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)

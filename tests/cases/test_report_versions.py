@@ -138,3 +138,9 @@ def test_the_command_ends_with_a_search_between_the_two(tmp_path: Path, capsys: 
         f"or, with few installs: bisect-torch bisect {made} --with scipy --good 2.8.0 --bad 2.9.1",
     ]
     assert without[-1].startswith("then, where the two differ: ")
+
+
+def test_a_nightly_build_is_older_than_the_release_of_its_version() -> None:
+    report = "```python\nimport torch\nassert torch.ones(1) == 1\n```\nPyTorch version: 2.9.0.dev20250514+cpu\n"
+    assert first_two(report, RELEASES)[0] == RELEASES[RELEASES.index("2.9.0") - 1]
+    assert first_two("PyTorch version: 2.9.0", RELEASES) == ("2.9.0", RELEASES[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def test_a_uv_without_its_program(built: Tool, tmp_path: Path) -> None:
         "status": "fault",
         "found": "the uv program is missing: /x/uv",
         "means": "no environment can be made",
-        "fix": 'pip install --force-reinstall "uv>=0.12.1"',
+        "fix": f"{sys.executable} -m pip install --force-reinstall 'uv>=0.12.1'",
     }
     assert checks(answer)["store"]["status"] == "ok", "the other looks go on"
 
