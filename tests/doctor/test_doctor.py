@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch.uv_program import install_line
 from tests.support.index import FakeIndex
 from tests.support.tool import Answer, Tool
 from tests.support.wheels import releases
@@ -102,7 +103,7 @@ def test_a_uv_without_its_program(built: Tool, tmp_path: Path) -> None:
         "status": "fault",
         "found": "the uv program is missing: /x/uv",
         "means": "no environment can be made",
-        "fix": 'pip install --force-reinstall "uv>=0.12.1"',
+        "fix": install_line("uv>=0.12.1", "--force-reinstall"),
     }
     assert checks(answer)["store"]["status"] == "ok", "the other looks go on"
 
