@@ -22,7 +22,7 @@ from bisect_torch.errors import InfrastructureError
 from bisect_torch.model import Build
 from bisect_torch.releases.index import catalogue_builds
 from bisect_torch.releases.platforms import this_python
-from bisect_torch.uv_program import OLDEST_UV, binary
+from bisect_torch.uv_program import OLDEST_UV, binary, install_line
 
 _PACKAGES = (
     ("apt-get", "sudo apt-get install g++"),
@@ -44,7 +44,7 @@ def uv_program(asked: Asked) -> Iterator[Check]:
     except (InfrastructureError, OSError) as error:
         means = "no environment can be made"
         hint = error.hint if isinstance(error, InfrastructureError) else None
-        fix = hint or f'{sys.executable} -m pip install --force-reinstall "uv>={OLDEST_UV}"'
+        fix = hint or install_line(f"uv>={OLDEST_UV}", "--force-reinstall")
         yield Check("uv", Status.FAULT, str(error), means, fix)
         return
     version = next(iter(re.findall(r"\d+(?:\.\d+)+\S*", said.stdout)), "")
@@ -53,12 +53,12 @@ def uv_program(asked: Asked) -> Iterator[Check]:
     except InvalidVersion:
         shown = (said.stdout + said.stderr).strip().partition("\n")[0][:80]
         means = f"{program} does not say its version: {shown or f'it ended with {said.returncode}'}"
-        fix = f'{sys.executable} -m pip install --force-reinstall "uv>={OLDEST_UV}"'
+        fix = install_line(f"uv>={OLDEST_UV}", "--force-reinstall")
         yield Check("uv", Status.FAULT, means, "no environment can be made", fix)
         return
     found = f"{version}, {program}"
     if old:
-        fix = f'{sys.executable} -m pip install --upgrade "uv>={OLDEST_UV}"'
+        fix = install_line(f"uv>={OLDEST_UV}", "--upgrade")
         yield Check("uv", Status.FAULT, found, f"{OLDEST_UV} is the oldest that knows all options in use", fix)
         return
     other = shutil.which("uv")

@@ -76,7 +76,7 @@ def test_a_uv_that_is_too_old_or_no_uv(
     monkeypatch.setattr(programs, "binary", lambda: str(script(tmp_path / "uv", said)))
     (check,) = programs.uv_program(asked)
     assert check.status is status
-    assert (f'"uv>={uv_program.OLDEST_UV}"' in check.fix) is (status is FAULT)
+    assert (f"'uv>={uv_program.OLDEST_UV}'" in check.fix) is (status is FAULT)
 
 
 def test_the_oldest_uv_is_that_of_the_project() -> None:
