@@ -99,7 +99,7 @@ def test_every_way_to_import_case_is_known(tmp_path: Path, imports: str, decorat
         "from functools import partial as case\n@case(print)\ndef f(): pass\n",
         "from bisect_torch import check\ncheck(1, 1)\n",
         "import bisect_torch\nbisect_torch.check(1, 1)\n",
-        "",
+        "pass\n",
     ],
 )
 def test_a_file_without_our_case_is_one_script(tmp_path: Path, text: str) -> None:
@@ -201,7 +201,7 @@ def test_a_file_in_another_encoding_is_refused_or_read_as_declared(tmp_path: Pat
         ("import torch\ntorch.export.export(m, ())\n", True),
         ("model.compile()\n", True),
         ("import re\nre.compile('x')\n", False),
-        ("# torch.compile\n'torch._dynamo'\n", False),
+        ("# torch.compile\n'torch._dynamo'\nx = 1\n", False),
         ("import torch\ntorch.jit.script(f)\n", False),
     ],
 )
