@@ -243,7 +243,7 @@ def _say_plan(plan: EnvironmentPlan) -> None:
         sizes = f"{plan.download_bytes / 1e9:.1f} GB to download, {plan.disk_bytes / 1e9:.1f} GB on disk"
         _say(
             f"{len(plan.missing)} environments to build: {sizes if plan.sized else UNSIZED}, "
-            f"about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f"{'about' if plan.sized else 'at least'} {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     for line in unsized_lines(plan):
         _say(line)

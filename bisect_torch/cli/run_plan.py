@@ -40,7 +40,7 @@ def plan_lines(request: RunRequest) -> list[str]:
         lines.append(
             f"{f'to download {download}, on disk {disk} more' if plan.sized else UNSIZED}"
             f"{' at once,' if plan.budget else ' of' if plan.sized else ','} {bytes_words(plan.free_bytes)} free;"
-            f" about {max(1, round(plan.minutes))} min ({plan.basis})"
+            f" {'about' if plan.sized else 'at least'} {max(1, round(plan.minutes))} min ({plan.basis})"
         )
     lines += impossible_lines(plan)
     lines += unsized_lines(plan)

@@ -251,7 +251,7 @@ def test_what_nobody_knows_the_size_of_is_not_told_as_nothing(
     assert (plan.download_bytes, plan.sized, plan.unsized) == (0, False, ("2.4.1", "2.5.0"))
     _say_plan(plan)
     said = capsys.readouterr().err
-    assert "2 environments to build: to download: a size that is not known yet, about 1 min" in said
+    assert "2 environments to build: to download: a size that is not known yet, at least 1 min" in said
     assert "not known yet, and not counted: what is installed for 2.4.1 and 2.5.0\n" in said
     known = plan_environments([workshop.build("2.4.1")], workshop.options)
     assert known.sized
