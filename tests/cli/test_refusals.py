@@ -69,7 +69,7 @@ LOCKS: dict[str, dict[str, bytes]] = {
 
 REFUSED: dict[str, tuple[list[str], str, str]] = {
     # what is wrong: words after `run`, what the first line must match, what the hint must match
-    "unknown file": (["missing.py"], r"missing\.py: no such file", "did you mean"),
+    "unknown file": (["syntx.py"], r"syntx\.py: no such file", r"did you mean syntax\.py"),
     "unknown file unlike the others": (["qqq.txt"], r"qqq\.txt: no such file", "paths are seen from the working"),
     "a bug report": (["report.md"], r"report\.md: that is a text, not Python", "`bisect-torch new report.md` takes"),
     "a word": (["word.txt"], r"word\.txt: that is a text, not Python", "`bisect-torch new word.txt` takes"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bisect_torch.cli.main import main
+from bisect_torch.engine.search.bisection import Bisection
 from bisect_torch.results import ResultsFile
 from tests.engine.conftest import MakeTool
 from tests.engine.test_scenarios import (
@@ -359,6 +360,24 @@ def test_an_interrupted_search_keeps_what_it_has_and_goes_on_from_there(make_too
 
     assert pairs(answer) == [("2.4.0", "2.5.0")]
     assert set(before[:2]) <= set(answer.data["search"]["known"])
+
+
+def test_what_was_recorded_before_ctrl_c_came_is_told(
+    make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C comes between the end of a run and the look at what it has recorded."""
+    tool = make_tool({"2.1.0": OK, "2.2.0": WRONG, "2.3.0": WRONG})
+    tool.write("repro.py", "import torch\nassert torch.answer() == 42\n")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bisection, "_take_in", interrupted)
+    monkeypatch.chdir(tool.folder)
+    words = tool.run_words("repro.py", "--good", "2.1.0", "--bad", "2.3.0")
+    assert main(["bisect", *words[words.index("run") + 1 :]]) == 130
+    matrix = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("repro "))
+    assert matrix.split() == ["repro", "·", "?", "W"]
 
 
 HANGS_ON = """

@@ -90,6 +90,8 @@ class Bisection:
             self._end()
         except KeyboardInterrupt:
             self._interrupted = True
+            with self._interruption.held():  # what the run that was cut off has recorded counts as well
+                self._memory = self._recall()
         finally:
             self._ahead.stop()
             for made in self._ahead.steps:
