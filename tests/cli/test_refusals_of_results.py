@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     ),
     "new: no report": (["new", "missing.md"], "missing.md cannot be read: No such file", "stdin"),
     "new: a folder": (["new", "."], r"\. cannot be read: Is a directory", "stdin"),
-    "new: no code": (["new", "report.md"], "no Python code in the report", ""),
+    "new: no code": (["new", "report.md"], "no repro in Python", ""),
     "new: which block?": (["new", "two.md"], "2 blocks hold Python and none uses torch", "--block 1"),
     "new: no such block": (["new", "two.md", "--block", "7"], "7", ""),
     "new: block that is no number": (["new", "two.md", "--block", "x"], "'x' is not a list of numbers", "--help"),

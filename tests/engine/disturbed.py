@@ -35,11 +35,12 @@ NAMES = [str(number) for number in range(len(torch.__version__.split(".")) - 1)]
 @case(name=NAMES)
 def answers(name):
     subprocess.Popen(["sleep", "300"], start_new_session=True)
-    with open(os.environ["TEST_LOG"], "a") as log:
+    with open(os.environ["TEST" + "_LOG"], "a") as log:
         log.write(f"{torch.__version__} answers[name={name}]\\n")
     assert torch.answer() == 42
 """
-"""Its parameters need torch; each of its cells leaves a process in a session of its own."""
+"""Its parameters need torch; each of its cells leaves a process in a session of its own. A variable whose whole name
+stood there would be part of what its results are kept under, and each place has a log of its own."""
 
 RESULTS = "results.parquet"
 
