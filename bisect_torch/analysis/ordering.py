@@ -92,18 +92,22 @@ def woven(known: Sequence[str], newer: Sequence[str]) -> list[str]:
     What only the newer one has comes behind the word before it there; its first words come before the next one that is
     known.
     """
-    if not known or known == newer:
-        return list(dict.fromkeys(newer))
     old, new = set(known), set(newer)
-    shared = iter([word for word in newer if word in old])
-    found = [next(shared) if word in new else word for word in known]
-    before: str | None = None
-    for place, word in enumerate(newer):
-        if word not in old:
-            follower = next((each for each in newer[place:] if each in old), None) if before is None else None
-            at = found.index(before) + 1 if before is not None else len(found)
-            found.insert(at if follower is None else found.index(follower), word)
-        before = word
+    first: list[str] = []
+    behind: dict[str, list[str]] = {}
+    shared: list[str] = []
+    for word in dict.fromkeys(newer):
+        if word in old:
+            shared.append(word)
+        else:
+            (behind.setdefault(shared[-1], []) if shared else first).append(word)
+    if not shared:
+        return [*known, *first]
+    found: list[str] = []
+    in_order = iter(shared)
+    for each in known:
+        word = next(in_order) if each in new else each
+        found += [*(first if word == shared[0] else ()), word, *behind.get(word, ())]
     return found
 
 
