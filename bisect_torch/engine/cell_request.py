@@ -32,6 +32,8 @@ class CellRequest:
         needs_compile: The file uses ``torch.compile``: what that needs is loaded before the clock starts.
         native_stack: Before a timeout's kill, take the native stacks as well (up to 10 s, needs gdb).
         thorough: What ``bisect_torch.thorough()`` gives.
+        since_ns: Files that were changed from then on (nanoseconds since the epoch) count as read wherever they lie; 0
+            for none.
     """
 
     file: Path
@@ -52,6 +54,7 @@ class CellRequest:
     needs_compile: bool = False
     native_stack: bool = False
     thorough: bool = False
+    since_ns: int = 0
 
     def to_message(self) -> dict[str, Any]:
         """As it travels."""

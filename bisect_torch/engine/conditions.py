@@ -30,6 +30,7 @@ class Conditions:
         seed: Of repeat 0; repeat i is seeded with ``seed + i``.
         working_directory: Of scripts and commands.
         thorough: Cases compare everything that they otherwise sample.
+        since_ns: When the first run began whose cells may have left files for those of this one.
     """
 
     staged: Path
@@ -41,6 +42,7 @@ class Conditions:
     seed: int
     working_directory: Path
     thorough: bool = False
+    since_ns: int = 0
 
 
 def capabilities_of(run: CellRun) -> list[str]:
@@ -92,4 +94,5 @@ def cell_request(run: CellRun, conditions: Conditions) -> CellRequest:
         # Up to ten seconds: worth it once for each cell.
         native_stack=run.repeat == 0,
         thorough=conditions.thorough,
+        since_ns=conditions.since_ns,
     )

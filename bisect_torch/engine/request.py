@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,6 +146,7 @@ class RunRequest:
             seed=self.seed,
             working_directory=self.working_directory,
             thorough=self.thorough,
+            since_ns=_first_began_ns(self.file.runs),
         )
 
     def _variables(self, environment: Environment) -> Mapping[str, str]:
@@ -152,6 +155,19 @@ class RunRequest:
             user_site=environment.build.kind is BuildKind.LOCAL,
             passed=self.environment_options.pass_env,
         )
+
+
+def _first_began_ns(runs: Sequence[Mapping[str, object]]) -> int:
+    """When the first of these runs began, or this one where there are none: nanoseconds since the epoch.
+
+    Files are dated by a clock that lags behind by some milliseconds.
+    """
+    began = [
+        datetime.fromisoformat(str(run["started_at"]).replace("Z", "+00:00")).timestamp()
+        for run in runs
+        if run.get("started_at")
+    ]
+    return int((min(began, default=time.time()) - 1) * 1e9)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from bisect_torch.redaction import without_secrets
 _OF_THE_SESSION = frozenset(
     {
         "COLUMNS", "CUDA_VISIBLE_DEVICES", "DISPLAY", "HOME", "HOSTNAME", "LINES", "LOGNAME", "OLDPWD", "PATH", "PWD",
-        "SHELL", "SHLVL", "TEMP", "TERM", "TMP", "TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "USER",
-        "VIRTUAL_ENV", "_",
+        "SHELL", "SHLVL", "TEMP", "TERM", "TMP", "TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR",
+        "TRITON_CACHE_DIR", "USER", "VIRTUAL_ENV", "_",
     }
 )  # fmt: skip
 """What another terminal or machine has otherwise, and what a cell is given anyway; which device it is counts itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,8 @@ def _words(found: Unlike, findings: Findings) -> str:
     )
     how = "not the same each time" if found.differ else "written meanwhile"
     what = f"{left_words(found)}; what it writes belongs into tempfile.mkdtemp()" if found.reader else ""
-    return f"{name} reads {files} beside it, which {are} {how}: {what or 'what differs may come from that'}."
+    lies = "" if any(os.path.isabs(file) or file[0] in "<." for file in found.files) else " beside it"
+    return f"{name} reads {files}{lies}, which {are} {how}: {what or 'what differs may come from that'}."
 
 
 def differing_at(ends: Sequence[tuple[Series, str, str]], findings: Findings) -> list[str]:

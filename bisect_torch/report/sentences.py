@@ -172,7 +172,7 @@ def _differs(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[
     known = old is not None and new is not None
     words = difference_words(old, new) if old is not None and new is not None else []
     files = differing_at([(each.series, before, after) for each in group], findings)
-    words += [f"{clean(file)}, which is read beside the case file" for file in files]
+    words += [f"{clean(file)}, which is read" for file in files]
     if words or known:
         yield "also differ", "; ".join(words) if words else "nothing else: only torch"
 

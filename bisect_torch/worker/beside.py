@@ -72,24 +72,27 @@ def openings_of(request: Dict[str, Any], base: str) -> Optional[Openings]:
         return None
     # The working directory of a case is its own temporary folder.
     cwd = [request["cwd"]] if request["kind"] == "script" else []
-    return Openings(request["file"], [os.path.dirname(request["file"]), *cwd], base)
+    return Openings(request["file"], [os.path.dirname(request["file"]), *cwd], base, request["since_ns"])
 
 
 class Openings:
     """Writes down which files a cell opens for reading.
 
     Python modules that are loaded are among them. Left out are the case file itself, what is hidden, and what belongs
-    to the environment or to cells. A file that the cell has made itself before it reads it is no input.
+    to the environment or to cells. A file that the cell has made itself before it reads it is no input. Elsewhere only
+    what has changed lately counts: a cell of another build may have left it.
 
     To be made before a fork: there each page that is touched costs more than the rest.
 
     Args:
         file: The case file.
-        folders: Only what lies below these counts.
+        folders: All that lies below these counts.
         base: The folder in which cells have their temporary folders.
+        since_ns: From which time on, in nanoseconds since the epoch, a change elsewhere counts; 0 for never.
     """
 
-    def __init__(self, file: str, folders: Iterable[str], base: str) -> None:
+    def __init__(self, file: str, folders: Iterable[str], base: str, since_ns: int = 0) -> None:
+        self._since_ns = since_ns
         self._folders = tuple({spelt for folder in folders for spelt in _spellings(folder) if spelt != os.sep})
         self._others = (*_OF_THE_ENVIRONMENT, *_spellings(base))
         self._notes = ""
@@ -126,21 +129,19 @@ class Openings:
     def _opened(self, path: Any, flags: int) -> None:
         if isinstance(path, int) or self._number > MOST_FILES:
             return
-        if not isinstance(path, (str, bytes)):
-            path = os.fspath(path)
-        if isinstance(path, bytes):
-            path = path.decode(self._encoding, "surrogateescape")
-        if path[:1] != os.sep:
-            path = "%s/%s" % (os.getcwd(), path)
-        if "/." in path or "//" in path:
-            path = _normpath(path)
-        if not path.startswith(self._folders) or path.startswith(self._others) or self._is_hidden(path):
+        path = self._whole(path)
+        if path.startswith(self._others) or "/site-packages/" in path or "/__pycache__/" in path:
+            return
+        inside = path.startswith(self._folders) and not self._is_hidden(path)
+        if not inside and (not self._since_ns or path.startswith(_OF_THE_SYSTEM)):
             return
         appended_to = self._known.get(path)
         if path in self._known and appended_to is None:
             return
         looks = looks_of(path)
         if looks is None:
+            return
+        if not inside and looks[1] < self._since_ns and not flags & (os.O_TRUNC | os.O_CREAT):
             return
         if flags & os.O_TRUNC or (looks[0] < 0 and flags & os.O_CREAT):
             self._known[path] = None
@@ -151,9 +152,18 @@ class Openings:
             self._note(path, appended_to or looks)
 
     @_untraced
+    def _whole(self, path: Any) -> str:
+        """A path from the root on."""
+        if not isinstance(path, (str, bytes)):
+            path = os.fspath(path)
+        if isinstance(path, bytes):
+            path = path.decode(self._encoding, "surrogateescape")
+        if path[:1] != os.sep:
+            path = "%s/%s" % (os.getcwd(), path)
+        return str(_normpath(path)) if "/." in path or "//" in path else path
+
+    @_untraced
     def _is_hidden(self, path: str) -> bool:
-        if "/site-packages/" in path or "/__pycache__/" in path:
-            return True
         if "/." not in path:
             return False
         for top in self._folders:  # noqa: SIM110 - a generator has a frame of its own
@@ -184,6 +194,9 @@ _OF_THE_ENVIRONMENT = tuple(
     for spelt in _spellings(folder)
 )
 """Found out once, before the first fork."""
+
+
+_OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 
 
 def _is_ours(trace: Optional[TracebackType]) -> bool:
@@ -241,10 +254,10 @@ def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) ->
         contents: What is known of files.
 
     Returns:
-        Path relative to the case file's folder, to what it held (as :meth:`Contents.of` says; ``changed`` where that
-        was not the same when the cell had ended), a space, and when it had been written: the time, behind ``own@``
-        where that was while the cell ran, by whomever. ``absent`` alone is a file that was looked for and not there. A
-        single ``many`` stands for more than :data:`MOST_FILES`.
+        Path relative to the case file's folder (absolute, where they have nothing in common), to what it held (as
+        :meth:`Contents.of` says; ``changed`` where that was not the same when the cell had ended), a space, and when it
+        had been written: the time, behind ``own@`` where that was while the cell ran, by whomever. ``absent`` alone is
+        a file that was looked for and not there. A single ``many`` stands for more than :data:`MOST_FILES`.
     """
     try:
         with open(os.path.join(own_folder, _NOTES), "rb") as notes:
@@ -271,7 +284,10 @@ def read_files(own_folder: str, file: str, began_ns: int, contents: Contents) ->
 
 def _relative(path: str, folder: str) -> str:
     real = os.path.join(os.path.realpath(folder), "")
-    return path[len(real) :] if path.startswith(real) else os.path.relpath(path, folder)
+    if path.startswith(real):
+        return path[len(real) :]
+    # From the root on, the names of a user's folders would stand in it where nobody expects them.
+    return path if os.path.commonpath([path, real]) == os.sep else os.path.relpath(path, folder)
 
 
 def _value(path: str, looks: Looks, own: bool, contents: Contents) -> Optional[str]:

@@ -167,6 +167,8 @@ def cell_variables(folder: str) -> Dict[str, str]:
     return {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"),
         "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        # Else ~/.cache has one folder for all releases: what one has compiled, another would load.
+        "TORCH_EXTENSIONS_DIR": os.path.join(folder, "extensions"),
         "TMPDIR": folder,
     }
 

@@ -130,11 +130,11 @@ def test_what_one_build_leaves_for_the_next_is_told(tool: Tool) -> None:
         "what it writes belongs into tempfile.mkdtemp()."
     )
     (finding,) = answer.data["findings"]
-    assert finding["evidence"]["also differ"] == "cache.bin, which is read beside the case file"
+    assert finding["evidence"]["also differ"] == "cache.bin, which is read"
     told = tool.call(tool.words("judge", "results.parquet", "caches")).stdout
     assert "2.2.0 may see what 2.1.0 has left" in " ".join(told.split())
     told = tool.call(tool.words("report", "results.parquet", "caches", "--format", "markdown")).stdout
-    assert "also differ: cache.bin, which is read beside the case file" in told
+    assert "also differ: cache.bin, which is read" in told
     assert "2.2.0 may see what 2.1.0 has left" in told
 
 
@@ -182,3 +182,26 @@ def test_recheck_looks_at_the_data_too(tool: Tool) -> None:
     answer = tool.call(words)
     assert answer.code == 2
     assert "cases.py has changed: expected.json, which it reads, is another" in answer.stderr
+
+
+CHECKPOINT = """
+import os, torch
+if not os.path.exists({path!r}):
+    os.makedirs(os.path.dirname({path!r}), exist_ok=True)
+    with open({path!r} + ".new", "w") as file: file.write(str(torch.answer()))
+    os.rename({path!r} + ".new", {path!r})
+with open({path!r}) as file: assert int(file.read()) == torch.answer()
+"""
+
+
+def test_what_a_build_leaves_elsewhere_makes_no_change_that_is_confirmed(tool: Tool) -> None:
+    """A script that goes on from what lies in ~/.cache fails on every build but the one that has written it."""
+    kept = tool.folder.parent / ".cache" / "mine" / "w.txt"
+    tool.write("goes_on.py", CHECKPOINT.format(path=str(kept)))
+    answer = run(tool, "goes_on.py")
+    assert sorted(answer.verdicts("goes_on")) == ["ok", "wrong"]
+    (finding,) = answer.data["findings"]
+    assert finding["text"].endswith(", not confirmed.")
+    assert finding["evidence"]["confidence"].startswith("not confirmed: 2.2.0 may see what 2.1.0 has left (")
+    (note,) = notes(answer)
+    assert "w.txt, which was written meanwhile: " in note

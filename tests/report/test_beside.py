@@ -137,4 +137,4 @@ def test_rows_of_a_file_share_a_sentence_and_a_change_names_what_differs_at_its_
     (unlike,) = found.unlike_files
     assert [row[1] for row in unlike.rows] == ["f[n=1]", "f[n=2]"]
     (sentence,) = sentences(found)
-    assert dict(sentence.evidence)["also differ"] == "x, which is read beside the case file"
+    assert dict(sentence.evidence)["also differ"] == "x, which is read"

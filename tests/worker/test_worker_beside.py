@@ -288,3 +288,19 @@ def test_what_runs_inside_the_code_under_test_is_not_traced_with_it() -> None:
     ]
     assert {each.__code__.co_filename for each in functions} == {"<frozen importlib: bisect_torch>"}
     assert not any(inspect.iscode(each) for function in functions for each in function.__code__.co_consts)
+
+
+def test_elsewhere_what_has_changed_lately_counts(worker: WorkerProcess, tmp_path: Path) -> None:
+    """A cell of another build may have left it: in ~/.cache, in /tmp, wherever."""
+    folder, elsewhere = tmp_path / "own", tmp_path / "elsewhere" / ".cache"
+    folder.mkdir()
+    elsewhere.mkdir(parents=True)
+    old, new = elsewhere / "old.pt", elsewhere / "new.pt"
+    before(old, b"old")
+    new.write_bytes(b"new")
+    text = f"for name in ({str(old)!r}, {str(new)!r}, '/proc/self/stat'): open(name, 'rb').read()"
+    assert read(worker, folder, text) == {}
+    found = read(worker, folder, text, since_ns=_OLD_NS + 1)
+    assert list(found) == ["../elsewhere/.cache/new.pt"]
+    assert found["../elsewhere/.cache/new.pt"].startswith(f"{sha256(b'new')} ")
+    assert list(read(worker, folder, text, since_ns=1)) == ["../elsewhere/.cache/new.pt", "../elsewhere/.cache/old.pt"]
