@@ -25,8 +25,8 @@ _COMMAND = "."
 FACTS_TO_JUDGE = (
     "case_file", "outcome", "phase", "reason", "exit_code", "signal", "error_type", "message", "root_type",
     "root_message", "frame", "frame_origin", "missing_module", "absent_name", "failed_capability", "returned_false",
-    "checks", "criterion", "check_path", "mismatch", "tolerance", "rel_error", "wrong_elements", "nan_mismatches",
-    "inf_mismatches", "error_bins", "explained_by",
+    "checks", "criterion", "check_path", "mismatch", "tolerance", "rtol", "atol", "rel_error", "wrong_elements",
+    "nan_mismatches", "inf_mismatches", "error_bins", "explained_by",
 )  # fmt: skip
 """All that :func:`judge` looks at: observations that agree in these have the same judgement."""
 
@@ -133,9 +133,24 @@ def _rejudged(observation: Observation, tolerances: Tolerances) -> Judgement:
     right = under_tolerances(observation.error_bins or "[]", tolerances.rtol, tolerances.atol)
     if right is False:
         return _wrong(observation, "values differ")
+    if right is None:
+        right = _as_then(observation, tolerances)
     if right is True:
         return Judgement(Verdict.OK, "ok")
+    if right is False:
+        return _wrong(observation, "values differ")
     return Judgement(Verdict.UNDECIDABLE, "undecidable", reason="the stored histogram of errors leaves it open")
+
+
+def _as_then(observation: Observation, tolerances: Tolerances) -> bool | None:
+    """What was found then under tolerances of this kind says it for these: what is right stays right under looser ones,
+    and what is wrong stays wrong under stricter ones. None where it says nothing."""
+    rtol, atol = observation.rtol, observation.atol
+    if observation.criterion != "elementwise" or observation.checks != 1 or rtol is None or atol is None:
+        return None
+    if not observation.wrong_elements:
+        return True if tolerances.rtol >= rtol and tolerances.atol >= atol else None
+    return False if tolerances.rtol <= rtol and tolerances.atol <= atol else None
 
 
 def _failed_by_the_case(observation: Observation, tolerances: Tolerances | None, wrong: Judgement) -> Judgement:

@@ -165,9 +165,9 @@ class Run:
             self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
         if outlived := self._ledger.outlived:
             these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
-            since = "what was seen since then, of another text, data or machine, is newer"
+            since = "what was seen since then, of another text or machine, other data or variables, is newer"
             self._tell(events.Note(f"{these} again: {since}"))
-        if not some_are_known and (unlike := set_otherwise(self._request, self._ledger.variables)):
+        elif not some_are_known and (unlike := set_otherwise(self._request, self._ledger.variables)):
             these = unlike[0] if len(unlike) == 1 else f"{unlike[0]} and {len(unlike) - 1} more variables"
             self._tell(events.Note(f"the cells run again: {these} had another value in the run before, or none"))
         if not some_are_known and (why := other_state.why_again(self._request)):

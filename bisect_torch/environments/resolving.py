@@ -174,6 +174,13 @@ def _resolve(request: LockRequest, folder: Path, uv: Uv) -> Path:
             offline = effective_options(uv.options.index).offline
             why = "offline, and the index did not show it last" if offline else "the index does not show it now"
             raise InfrastructureError(f"{doing}: {why}", detail=error.detail)
+        if isinstance(error, NotInstallable) and effective_options(uv.options.index).offline:
+            # What uv does not find among the pages that it has kept may well be on the index, which it did not ask.
+            what = error.reason.removesuffix(" is not in the package index")
+            if what != error.reason:
+                raise InfrastructureError(
+                    f"{doing}: offline, and {what} is not in the store's cache", detail=error.detail
+                )
         if not isinstance(error, TransientFailure) or transient == 2:
             raise error
         transient += 1

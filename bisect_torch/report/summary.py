@@ -270,7 +270,7 @@ def _where(findings: Findings, width: int) -> Iterable[Line]:
     if findings.results is not None and findings.tolerances is not None:
         yield from _what_is_open(findings, findings.tolerances, width)
     if findings.results is not None and findings.tolerances is None and _measured(findings):
-        again = f"bisect-torch judge {_path(findings)} --rtol 1e-3"
+        again = f"bisect-torch judge {_path(findings)} --rtol 1e-3 --atol 1e-5"
         yield from _command("other tolerances, no re-run:", again, width)
     if findings.results is not None and (without := _without_rows_at_fault(findings)):
         leaving_out = f"bisect-torch merge {_path(findings)} -k {shlex.quote(without)} -o other.parquet"

@@ -284,7 +284,7 @@ def _read(path: Path, private: Private) -> tuple[Source, Metadata, bool]:
 
 def how_to_make(path: Path) -> str:
     """The hint where a file holds no results yet."""
-    return f"`bisect-torch run -o {shlex.quote(_shown(path))}` makes them"
+    return f"`bisect-torch run FILE -o {shlex.quote(_shown(path))}` makes them"
 
 
 def _shown(path: Path) -> str:

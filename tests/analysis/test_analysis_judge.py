@@ -266,6 +266,27 @@ def test_new_tolerances_give_ok_wrong_or_undecidable() -> None:
     assert not undecidable.verdict.judged
 
 
+@pytest.mark.parametrize(
+    ("wrong", "rtol", "atol", "verdict"),
+    [
+        (0, 1e-3, 0.0, "ok"),
+        (0, 1.2e-3, 1e-9, "ok"),
+        (0, 0.9e-3, 0.0, "undecidable"),
+        (3, 1e-3, 0.0, "wrong"),
+        (3, 0.9e-3, 0.0, "wrong"),
+        (3, 1.1e-3, 0.0, "undecidable"),
+    ],
+)
+def test_what_the_histogram_leaves_open_is_said_by_what_was_found_then(
+    wrong: int, rtol: float, atol: float, verdict: str
+) -> None:
+    """At the very tolerances of the check, and beyond them on the side that they tell."""
+    facts = bins((0, 9, 1.5e-3)) | {"criterion": "elementwise", "rtol": 1e-3, "atol": 0.0, "wrong_elements": wrong}
+    assert judge(observe("ok", **facts), Tolerances(rtol, atol)).signature == verdict
+    two = {**facts, "checks": 2}  # the numbers are those of the worse one alone
+    assert judge(observe("ok", **two), Tolerances(rtol, atol)).signature == "undecidable"
+
+
 def test_new_tolerances_do_not_mend_what_is_wrong_at_any() -> None:
     for fields in ({"mismatch": "shape"}, {"nan_mismatches": 1}, {"inf_mismatches": 1}):
         assert judge(observe("ok", **{**bins((0, 9, 0.0)), **fields}), Tolerances(rtol=1.0)).signature == "wrong"

@@ -45,6 +45,8 @@ _VALUES: dict[str, list[object]] = {
     "check_path": [None, "[0]"],
     "mismatch": [None, "output matches x", "shape 3 and 4"],
     "tolerance": [None, 1e-3],
+    "rtol": [None, 0.0, 1e-3, 1.0],
+    "atol": [None, 0.0, 0.5],
     "rel_error": [None, 0.0, 0.5, float("nan"), float("inf")],
     "wrong_elements": [None, 0, 3],
     "nan_mismatches": [None, 0, 1],

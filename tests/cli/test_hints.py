@@ -84,15 +84,15 @@ MEANT: dict[str, tuple[list[str], str]] = {
     "no command of envs": (["envs"], "for example: bisect-torch envs build --from 2.9.0 --python 3.12"),
     "results mistyped": (
         ["judge", "reslts.parquet"],
-        "did you mean results.parquet? Else `bisect-torch run -o reslts.parquet` makes them",
+        "did you mean results.parquet? Else `bisect-torch run FILE -o reslts.parquet` makes them",
     ),
     "results of another name": (
         ["judge", "x.parquet"],
-        "there is results.parquet; `bisect-torch run -o x.parquet` makes them",
+        "there is results.parquet; `bisect-torch run FILE -o x.parquet` makes them",
     ),
     "results without their ending": (
         ["report", "results"],
-        "did you mean results.parquet? Else `bisect-torch run -o results` makes them",
+        "did you mean results.parquet? Else `bisect-torch run FILE -o results` makes them",
     ),
     "results in a folder mistyped": (
         ["judge", "bni/kept.parquet"],

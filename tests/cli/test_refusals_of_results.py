@@ -22,7 +22,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "attribute: no results": (
         ["attribute", "missing.parquet", "x"],
         "there are no results at .*missing",
-        "run -o .*missing.parquet` makes",
+        "run FILE -o .*missing.parquet` makes",
     ),
     "attribute: no Parquet": (["attribute", "text.parquet", "x"], "is not a Parquet file", "another"),
     "attribute: empty file": (["attribute", "empty.parquet", "x"], "is not a Parquet file", "another"),
@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "attribute: no rows": (
         ["attribute", "none.parquet", "x"],
         "none.parquet holds no results yet",
-        "run -o .*none.parquet` makes them",
+        "run FILE -o .*none.parquet` makes them",
     ),
     "attribute: no such case": (["attribute", "kept.parquet", "sing_nan"], "holds no case 'sing_nan'", "sign_nan"),
     "attribute: not on that device": (
@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "recheck: no results": (
         ["recheck", "missing.parquet", "--versions", "2.4.1"],
         "there are no results",
-        "run -o .*missing.parquet` makes",
+        "run FILE -o .*missing.parquet` makes",
     ),
     "recheck: no Parquet": (["recheck", "text.parquet", "--versions", "2.4.1"], "is not a Parquet file", "another"),
     "recheck: of the future": (
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "recheck: no rows": (
         ["recheck", "none.parquet", "--versions", "2.4.1"],
         "holds no results yet",
-        "run -o .*none.parquet` makes them",
+        "run FILE -o .*none.parquet` makes them",
     ),
     "recheck: case files are gone": (
         ["recheck", "kept.parquet", "--versions", "2.4.1"],

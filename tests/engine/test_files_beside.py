@@ -72,7 +72,10 @@ def test_what_read_an_edited_file_runs_again_and_nothing_else(tool: Tool, name: 
     tool.write("expected.json", "41")
     back = run(tool, name)
     assert back.verdicts(row) == ["ok", "wrong"]
-    assert "2 cells run again: what was seen since then, of another text, data or machine, is newer" in back.stderr
+    assert (
+        "2 cells run again: what was seen since then, of another text or machine, other data or variables, is newer"
+        in back.stderr
+    )
     judged = tool.call(tool.words("judge", "results.parquet", "--json"))
     assert judged.verdicts(row) == ["ok", "wrong"], "whoever reads the file sees what the last run has shown"
     third = ran(tool)

@@ -248,5 +248,5 @@ def test_other_tolerances_are_advised_until_they_were_given():
     row = series("f", "ok", "wrong")
     points = tuple(dataclasses.replace(each, rel_error=1e-3) for each in row.points)
     made = findings(dataclasses.replace(row, points=points), results=Path("r.parquet"))
-    assert "judge r.parquet --rtol 1e-3" in plain(summary(made, 100))
+    assert "judge r.parquet --rtol 1e-3 --atol 1e-5" in plain(summary(made, 100))
     assert "--rtol" not in plain(summary(dataclasses.replace(made, tolerances=Tolerances(rtol=1e-3)), 100))
