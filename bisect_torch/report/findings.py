@@ -161,7 +161,9 @@ class Findings:
         """The observations in which something in a text matches."""
         columns = self.observations
         if not isinstance(columns, Columns):
-            return [each for each in columns if pattern.search(getattr(each, name) or "")]
+            texts = {getattr(each, name) or "" for each in columns}
+            found = {text for text in texts if pattern.search(text)}
+            return [each for each in columns if (getattr(each, name) or "") in found]
         matching = {value for value in columns.distinct(name) if value and pattern.search(str(value))}
         values = columns.values(name) if matching else ()
         return columns.take([place for place, value in enumerate(values) if value in matching])

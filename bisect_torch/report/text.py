@@ -13,6 +13,8 @@ Line = tuple[Span, ...]
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
+_NOT_PLAIN = re.compile(r"[^ -~]+")
+
 _ASCII = str.maketrans({"·": ".", "…": "_", "→": ">", "–": "-", "—": "-", "×": "x", "█": "#", "░": "-"})
 
 
@@ -23,7 +25,7 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escape(char) if unicodedata.category(char) in _UNSAFE else char for char in text)
+    return _NOT_PLAIN.sub(_escaped, text)
 
 
 _SGR = re.compile(r"\x1b\[[\d;:]*m")
@@ -34,6 +36,10 @@ def clean_lines(text: str) -> str:
     written as its escape."""
     text = _SGR.sub("", text).replace("\r\n", "\n")
     return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(_escape(char) if unicodedata.category(char) in _UNSAFE else char for char in found[0])
 
 
 def _escape(char: str) -> str:

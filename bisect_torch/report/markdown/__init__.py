@@ -70,11 +70,12 @@ def markdown(findings: Findings) -> str:
     told = [headline(cause, findings) for cause in found]
     matrix = functools.cache(lambda rows: history(findings, rows))
     unlike = [*unlike_words(findings), *variable_words(findings)]
+    besides = [*_not_judged(findings), *_beside(findings), *map(prose, unlike)]
     text = ""
     for detail in steps(len(found)):
         cuts = Cuts()
         bug = _findings(told, found, findings, detail, cuts)
-        bug[1:1] = [matrix(detail.rows), *_not_judged(findings), *_beside(findings), *map(prose, unlike)]
+        bug[1:1] = [matrix(detail.rows), *besides]
         versions = _versions(found[: detail.full], findings, detail, cuts)
         text = "\n\n".join([_DESCRIBE, *bug, _FOUND_WITH, *cuts.told(), _VERSIONS, _KNOWN, *versions]) + "\n"
         if len(text.encode("utf-8", "backslashreplace")) <= ROOM:
