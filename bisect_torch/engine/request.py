@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,7 +166,7 @@ def _first_began_ns(runs: Sequence[Mapping[str, object]]) -> int:
         for run in runs
         if run.get("started_at")
     ]
-    return int((min(began, default=time.time()) - 1) * 1e9)
+    return int((min(began, default=datetime.now(timezone.utc).timestamp()) - 1) * 1e9)
 
 
 @dataclass(frozen=True)
