@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,11 +162,11 @@ def _first_began_ns(runs: Sequence[Mapping[str, object]]) -> int:
     Files are dated by a clock that lags behind by some milliseconds.
     """
     began = [
-        datetime.fromisoformat(str(run["started_at"]).replace("Z", "+00:00")).timestamp()
+        datetime.datetime.fromisoformat(str(run["started_at"]).replace("Z", "+00:00")).timestamp()
         for run in runs
         if run.get("started_at")
     ]
-    return int((min(began, default=datetime.now(timezone.utc).timestamp()) - 1) * 1e9)
+    return int((min(began, default=datetime.datetime.now(datetime.timezone.utc).timestamp()) - 1) * 1e9)
 
 
 @dataclass(frozen=True)
