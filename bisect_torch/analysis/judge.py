@@ -131,14 +131,10 @@ def _beyond_criterion(observation: Observation) -> bool:
 
 def _rejudged(observation: Observation, tolerances: Tolerances) -> Judgement:
     right = under_tolerances(observation.error_bins or "[]", tolerances.rtol, tolerances.atol)
-    if right is False:
-        return _wrong(observation, "values differ")
     if right is None:
         right = _as_then(observation, tolerances)
-    if right is True:
-        return Judgement(Verdict.OK, "ok")
-    if right is False:
-        return _wrong(observation, "values differ")
+    if right is not None:
+        return Judgement(Verdict.OK, "ok") if right else _wrong(observation, "values differ")
     return Judgement(Verdict.UNDECIDABLE, "undecidable", reason="the stored histogram of errors leaves it open")
 
 
