@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from bisect_torch.analysis import alike
+from bisect_torch.analysis.judge import WANTS_FILE
 from bisect_torch.model import BuildKind, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed, plural
@@ -152,7 +153,7 @@ _SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
 
 def _hint_of_missing_file(reason: str) -> str:
     """What to do where a file of the user's own is not there: :mod:`bisect_torch.worker.missing_file` says where."""
-    name = reason.removeprefix("it wants the file ").partition(", which is not ")[0]
+    name = reason.removeprefix(WANTS_FILE).partition(", which is not ")[0]
     if reason.endswith("beside the case file"):
         return f"Path(__file__).with_name({name!r}) finds it there"
     if reason.endswith("beside the script"):
@@ -165,7 +166,7 @@ def _hint_of_what_lacks(reason: str) -> str:
     if wanted := _WANTS_VARIABLE.match(reason):
         passed = _SECRET.fullmatch(wanted[1])
         return f"--pass-env {wanted[1]}" if passed else "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"
-    if reason.startswith("it wants the file"):
+    if reason.startswith(WANTS_FILE):
         return _hint_of_missing_file(reason)
     if reason.startswith("it wants arguments"):
         return "a command has some: -- python SCRIPT ARGUMENTS"
