@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -34,6 +35,9 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], *,
                 # Not handled here but handed over: an exception must not vanish with this thread.
                 answers.put((place, None, error))
 
+    # Python fills these at the first question, before 3.12 without a lock: a thread that looks for uv would meet them
+    # half full where another has just asked.
+    sysconfig.get_config_vars()
     results: dict[int, Result] = {}
     for _ in range(min(threads, left)):
         threading.Thread(target=work, daemon=True).start()

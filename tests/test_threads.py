@@ -47,3 +47,14 @@ def test_an_interrupted_program_does_not_wait_for_its_threads() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[1], capture_output=True)
     assert b"KeyboardInterrupt" in done.stderr
     assert time.monotonic() - begin < 10
+
+
+def test_threads_that_look_for_uv_at_once_all_find_it() -> None:
+    """Before Python 3.12, the second to ask for the interpreter's settings met them half filled."""
+    program = "import sys, threading, uv\nfrom bisect_torch.threads import map_in_threads\n"
+    program += "sys.setswitchinterval(1e-6)\nat_once = threading.Barrier(4)\n"
+    program += "def find(_):\n    at_once.wait()\n    return uv.find_uv_bin()\n"
+    program += "assert len(set(map_in_threads(find, range(4), threads=4))) == 1\n"
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
