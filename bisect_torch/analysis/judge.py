@@ -14,7 +14,6 @@ from bisect_torch.model import ASSERTION, STRICT_XFAIL, Judgement, Observation, 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
 _COMPARING = ("torch.testing", "numpy.testing")
-_TEST_FILE = re.compile(r"(?:^|[/\\])(?:test_[^/\\]*|[^/\\]*_test)\.py$")
 _BAD_OUTPUT = "output matches "
 _SKIP_STATUS = 125
 _CANNOT_START = frozenset({126, 127})
@@ -246,10 +245,7 @@ def _asserted(observation: Observation) -> bool:
 
 
 def _failure(observation: Observation) -> str:
-    """What failed, of one that asserted: empty where it was a comparison of values, as in a case or a script.
-
-    An assertion of a test, which a file's name tells as it does pytest, may be about anything.
-    """
+    """What failed, of one that asserted: empty where values were compared, by ``check`` or a function made for it."""
     message = observation.root_message or observation.message or ""
     if observation.error_type == "Failed" and message.startswith("[XPASS(strict)]"):
         return STRICT_XFAIL
@@ -257,7 +253,7 @@ def _failure(observation: Observation) -> str:
     compares = any(module == name or module.startswith(name + ".") for name in _COMPARING)
     if observation.checks or compares or observation.frame_origin in _COMPARING:
         return ""
-    return ASSERTION if observation.error_type == "Failed" or _TEST_FILE.search(observation.case_file) else ""
+    return ASSERTION
 
 
 def _output_is_bad(observation: Observation) -> bool:

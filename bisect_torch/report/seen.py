@@ -15,6 +15,9 @@ from bisect_torch.report.text import clean, seconds_words, shorten
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
 
+_LAST_LINE_OF_CODE = re.compile(r'.*^  File "[^\n]*\n    (\S[^\n]*)$', re.MULTILINE | re.DOTALL)
+"""In a traceback, greedily: of the innermost frame."""
+
 _AT_ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-fA-F]+\b")
 
 _MODELS = 6
@@ -142,9 +145,23 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
         if message:
             yield _gist(message, assertion=(each.root_type or each.error_type) in ("AssertionError", "Failed"))
             return
+        if line := _asserted_line(each):
+            yield shorten(line, _MOST)
+            return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"
             return
         if each.outcome in (Outcome.SIGNALLED.value, Outcome.RETURNED.value) and each.signal and each.phase == "exit":
             yield "at the exit of the process, after the case had come to its end"
             return
+
+
+def _asserted_line(observation: Observation) -> str:
+    """``assert a == b``, as it stands in the code; empty where something else was raised, or no code is known."""
+    if observation.error_type != "AssertionError":
+        return ""
+    found = _LAST_LINE_OF_CODE.match(observation.traceback or "")
+    if found is None or not found[1].startswith("assert"):
+        return ""
+    line = clean(found[1])
+    return f"{line} …" if line.endswith(("(", "[", "{", ",", "\\")) else line

@@ -422,14 +422,16 @@ def test_messages_that_differ_in_numbers_alone_are_alike(number: int, address: i
     ("kind", "fields", "failure"),
     [
         ("AssertionError", {"case_file": "/x/tests/test_a.py", "frame_origin": "case"}, ASSERTION),
-        ("AssertionError", {"case_file": "/x/a.py", "frame_origin": "case"}, ""),
+        ("AssertionError", {"case_file": "/x/a.py", "frame_origin": "case"}, ASSERTION),
+        ("AssertionError", {"case_file": "/x/a.py", "frame_origin": "case", "checks": 1}, ""),
         ("AssertionError", {"case_file": "/x/test_a.py", "frame_origin": "torch.testing"}, ""),
+        ("AssertionError", {"case_file": "/x/a.py", "frame": "torch.testing._comparison:assert_close"}, ""),
         ("AssertionError", {"case_file": "/x/test_a.py", "frame_origin": "case", "checks": 1}, ""),
         ("Failed", {"frame_origin": "pytest", "message": "DID NOT WARN"}, ASSERTION),
         ("Failed", {"frame_origin": "pytest", "message": "[XPASS(strict)] not yet"}, STRICT_XFAIL),
     ],
 )
-def test_what_failed_in_a_test_is_told_from_values_that_are_not_right(
+def test_an_assertion_is_told_from_values_that_were_compared(
     kind: str, fields: dict[str, object], failure: str
 ) -> None:
     found = judge(raised(kind, **fields))

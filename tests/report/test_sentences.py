@@ -489,6 +489,26 @@ def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
     assert only(dataclasses.replace(row, points=points)).text.startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("    assert torch.equal(a, b)\n           ^^^^^^^^^^^^^^^^^\n", "assert torch.equal(a, b)"),
+        ("    assert torch.equal(\n", "assert torch.equal( …"),
+        ("    raise AssertionError\n", ""),
+        ("", ""),
+    ],
+)
+def test_an_assertion_without_words_is_shown_as_it_stands_in_the_code(code, shown):
+    row = series("f", "wrong", "wrong")
+    frames = 'Traceback (most recent call last):\n  File "f.py", line 9, in <module>\n    check(a)\n'
+    frames += '  File "f.py", line 3, in check\n'
+    raised = observation(
+        instance("f"), "2.5.0", outcome="raised", error_type="AssertionError", root_type="AssertionError", message="",
+        traceback=f"{frames}{code}AssertionError\n",
+    )  # fmt: skip
+    assert dict(only(row, observations=(raised,)).evidence).get("seen", "").removeprefix("on 2.5.0: ") == shown
+
+
 def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():
     row = series("f", "wrong", "wrong")
     message = r"assert [<warnings.WarningMessage object at 0x7f64aa>] == 'a\nb'"
