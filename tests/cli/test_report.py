@@ -28,7 +28,7 @@ def test_markdown_of_one_case_goes_to_stdout(capsysbinary: pytest.CaptureFixture
     assert main(["report", RESULTS, "sign_nan"]) == 0
 
     out, err = capsysbinary.readouterr()
-    assert out.decode().startswith("### 🐛 Describe the bug\n\n`sign_nan` gives silently wrong values in every build")
+    assert out.decode().startswith("### 🐛 Describe the bug\n\n`sign_nan` fails an assertion in every build")
     assert err == b""
 
 

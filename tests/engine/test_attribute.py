@@ -260,7 +260,7 @@ def test_todays_dependencies_beside_those_of_the_day_name_what_drifts(tmp_path: 
     assert drift["packages"] == ["numpy 2.2.0 → 2.3.0"]
     assert judged.data["dependency_drift"] == ran.data["dependency_drift"]
     assert (
-        "Drift of dependencies: repro gives silently wrong values with today's dependencies, instead of being ok, on "
+        "Drift of dependencies: repro fails an assertion with today's dependencies, instead of being ok, on "
         "2.1.0 and 2.2.0 (there differ: numpy 2.2.0 → 2.3.0)." in " ".join(text.split())
     )
     assert (cause.data["cause"], cause.data["packages"]) == ("dependency", ["numpy"])

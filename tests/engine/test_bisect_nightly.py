@@ -75,7 +75,7 @@ def test_from_the_release_that_broke_it_to_the_nightly_that_broke_it(nightly: Ni
     (finding,) = answer.data["findings"]
     good, bad = (nightlies.main_commit(november(day))[:12] for day in (10, 12))
     unknown = "or an earlier build that could not be judged"
-    assert finding["text"] == f"case gives silently wrong values from {name(12)} {unknown} (last good {name(10)})."
+    assert finding["text"] == f"case fails an assertion from {name(12)} {unknown} (last good {name(10)})."
     assert finding["compare"].endswith(f"/pytorch/compare/{good}...{bad}")
     assert finding["bisect"] == f"git bisect start {bad} {good}"
     assert finding["evidence"]["days"] == "2 days, 2026-11-10 to 2026-11-12"

@@ -73,7 +73,7 @@ def test_a_bug_is_found_between_two_nightlies_and_handed_on_to_a_checkout(nightl
     # The commits of main, from the messages in the checkout; the number of days; the line for git.
     (finding,) = data["findings"]
     unknown = "or an earlier build that could not be judged"
-    assert finding["text"] == f"case gives silently wrong values from {name(12)} {unknown} (last good {name(10)})."
+    assert finding["text"] == f"case fails an assertion from {name(12)} {unknown} (last good {name(10)})."
     good, bad = (nightlies.main_commit(november(day))[:12] for day in (10, 12))
     assert finding["compare"].endswith(f"/pytorch/compare/{good}...{bad}")
     assert finding["bisect"] == f"git bisect start {bad} {good}"

@@ -182,7 +182,7 @@ def test_the_comment_has_what_an_issue_needs_and_nothing_private(tool: Tool) -> 
     text = answer.stdout
     assert "<!-- https://github.com/pytorch/pytorch/issues/1 -->" in text
     assert "Checked again with **torch 2.3.0" in text
-    assert "| `gets_fixed` | gives silently wrong values | ok, **fixed** |" in text
+    assert "| `gets_fixed` | fails an assertion | ok, **fixed** |" in text
     assert "| `changes` | raises RuntimeError | raises NotImplementedError, **fails differently** |" in text
     assert "Python 3." in text
     assert "Before: torch 2.2.0" in text

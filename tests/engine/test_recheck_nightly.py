@@ -94,7 +94,7 @@ def test_only_what_is_fixed_gives_0_and_the_comment_names_build_and_commit(ran: 
     assert "<!-- https://github.com/pytorch/pytorch/issues/7 -->" in answer.stdout
     assert f"Checked again with **torch {LATEST}+cpu" in answer.stdout
     assert nightlies.commit(nightlies.LAST)[:12] in answer.stdout
-    assert "| `gets_fixed` | gives silently wrong values | ok, **fixed** |" in answer.stdout
+    assert "| `gets_fixed` | fails an assertion | ok, **fixed** |" in answer.stdout
 
 
 def test_a_daily_job_says_a_thing_once_and_a_broken_night_is_exit_3(ran: Tool) -> None:
