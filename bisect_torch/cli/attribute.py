@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
+  bisect-torch attribute results.parquet          where one row changes
   bisect-torch attribute results.parquet repro
   bisect-torch attribute results.parquet "bmm[dtype=bfloat16,batch=2]" --before 2.6.0 --after 2.7.0
   bisect-torch attribute results.parquet repro --before 2.7.0 --after 2.7.0+today   after run --locks release,today
@@ -47,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the ``attribute`` command."""
     parser = subparsers.add_parser(
         "attribute",
-        usage="%(prog)s [OPTIONS] RESULTS CASE",
+        usage="%(prog)s [OPTIONS] RESULTS [CASE]",
         help="torch, or one of its dependencies?",
         description="Where a case changes from one build to the next, find out what made the difference: torch itself, "
         "one of the packages around it that changed with the release, or both together. Hybrids are made (the new "
@@ -55,7 +56,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, such as results.parquet")
-    parser.add_argument("case", metavar="CASE", help="an instance, a case or a script in it, by name")
+    parser.add_argument(
+        "case",
+        metavar="CASE",
+        nargs="?",
+        help="an instance, a case or a script in it, by name (default: the row that changes, where there is one)",
+    )
     parser.add_argument("--before", metavar="VERSION", help="the older end of the change (default: of the first)")
     parser.add_argument("--after", metavar="VERSION", help="its newer end")
     parser.add_argument("--device", metavar="NAME", help="where the case ran on several")
@@ -143,20 +149,19 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
 
     findings = judged_again(file, None)
     every = [*findings.series, *findings.twins]
-    rows = [each for each in every if args.device in (None, each.device) and is_named(args.case, each)]
+    case = _only_one_that_changes(args, every) if args.case is None else args.case
+    rows = [each for each in every if args.device in (None, each.device) and is_named(case, each)]
     if not rows:
-        raise unknown_case(args.case, args.results, every, args.device)
+        raise unknown_case(case, args.results, every, args.device)
     found = [each for series in rows for each in analysis.transitions(series)]
-    chosen = [
-        each for each in found if args.before in (None, each.before.build) and args.after in (None, each.after.build)
-    ]
+    chosen = [each for each in found if _lies_there(args, each)]
     if args.before is None and args.after is None:
         chosen = [each for each in chosen if each.series in findings.series] or chosen
     if not chosen:
         where = " there" if found else f" in {args.results}"
-        raise UsageError(f"{args.case} does not change{where}", hint=_what_changes(found, every))
+        raise UsageError(f"{case} does not change{where}", hint=_what_changes(found, every))
     first = chosen[0]
-    notes = []
+    notes = [] if args.case is not None else [f"{case} was taken: nothing else changes in {args.results}"]
     if len(chosen) > 1:
         others = "; ".join(f"{each.series.instance} {_ends(each)}" for each in chosen[1:4])
         more = f" and {len(chosen) - 4} more" if len(chosen) > 4 else ""
@@ -167,6 +172,35 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
         names = ", ".join(name for name, _ in first.between)
         notes.append(f"between {first.before.build} and {first.after.build} lie builds that say nothing: {names}")
     return first, tuple(notes)
+
+
+def _lies_there(args: argparse.Namespace, change: Transition) -> bool:
+    return args.before in (None, change.before.build) and args.after in (None, change.after.build)
+
+
+def _only_one_that_changes(args: argparse.Namespace, every: Sequence[Series]) -> str:
+    """The name of the row that changes.
+
+    Raises:
+        UsageError: None does, or several do.
+    """
+    import shlex
+
+    from bisect_torch import analysis
+    from bisect_torch.report.text import listed
+
+    rows = [each for each in every if args.device in (None, each.device)]
+    changes = (each for series in rows for each in analysis.transitions(series))
+    names = list(dict.fromkeys(each.series.instance for each in changes if _lies_there(args, each)))
+    if not names:
+        where = " there" if args.before or args.after else f" in {args.results}"
+        raise UsageError(f"nothing changes{where}", hint=_what_changes((), rows))
+    if len(names) > 1:
+        line = shlex.join(["bisect-torch", "attribute", str(args.results), names[0]])
+        raise UsageError(
+            f"{len(names)} rows change in {args.results}: {listed(names, most=6)}", hint=f"name one of them: {line}"
+        )
+    return names[0]
 
 
 def _what_changes(found: Sequence[Transition], every: Sequence[Series]) -> str:

@@ -206,6 +206,8 @@ def test_what_does_not_change_or_is_not_there_is_refused(ran: Tool) -> None:
         (("by_nunpy",), 2, "did you mean by_numpy?"),
         (("by_torch", "--before", "2.2.0"), 2, "it changes from 2.1.0 to 2.2.0"),
         (("by_torch", "--device", "cuda"), 2, "holds no case 'by_torch' on cuda"),
+        ((), 2, "name one of them: bisect-torch attribute results.parquet by_torch"),
+        (("--before", "2.2.0"), 2, "nothing changes there"),
     ):
         answer = attribute(ran, *words)
         assert (answer.code, answer.stdout) == (code, "")
