@@ -66,6 +66,12 @@ def run_part(observation: Observation, run: Mapping[str, Any]) -> str:
     return f"{shell_line([*head, *carried(own), *chosen])}\n{shell_line(map(typed, tail))}"
 
 
+def range_line(observation: Observation, run: Mapping[str, Any], first: str, last: str) -> str:
+    """The line that runs what a run ran on all releases from ``first`` to ``last``."""
+    head, _, tail = run_part(observation, run).partition("\n")
+    return " ".join(filter(None, [head, shell_line(["--from", first, "--to", last]), tail]))
+
+
 def what_ran(observation: Observation, own: Sequence[str]) -> str:
     """The word that names the case file where the run was started: its path, or the option for the suite of shipped
     cases by which it was chosen.

@@ -18,6 +18,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
 from bisect_torch.report.origin import from_a_dependency
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
+from bisect_torch.report.rerun import range_line
 from bisect_torch.report.seen import explanations, seen
 from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
@@ -159,11 +160,21 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     left_out = findings.left_out(before.build, after.build)
     if left_out:
         these = listed(list(left_out), most=4)
-        yield "not run between", f"{these}; narrow it with --from {clean(before.build)} --to {clean(after.build)}"
+        yield "not run between", f"{these}; narrow it with {_narrower(first, findings)}"
     if first.between:
         yield "untested between", listed([f"{clean(name)} ({clean(reason)})" for name, reason in first.between], most=6)
     yield "confidence", _confidence(group, findings)
     yield from isolation(point for each in group for point in (each.before, each.after))
+
+
+def _narrower(transition: Transition, findings: Findings) -> str:
+    """What runs the releases between the ends: the whole line, where it is known how the newer end ran."""
+    ends = clean(transition.before.build), clean(transition.after.build)
+    runs = {str(run.get("run_id")): run for run in findings.runs}
+    for each in findings.observed(transition.series, transition.after.build):
+        if each.run_id in runs:
+            return range_line(each, runs[each.run_id], *ends)
+    return "--from {} --to {}".format(*ends)
 
 
 def _differs(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[str, str]]:

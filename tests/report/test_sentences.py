@@ -474,6 +474,25 @@ def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_
     assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
 
 
+def test_releases_that_did_not_take_part_come_with_the_line_that_runs_them():
+    row = series("f", "ok", "wrong")
+    seen = observation(instance("f"), "2.5.0")
+    found = only(
+        row,
+        transitions=[transition("broke", row, "2.4.1", "2.5.0")],
+        known_releases=("2.4.1", "2.4.2", "2.5.0"),
+        observations=(seen,),
+        runs=(
+            {
+                "run_id": seen.run_id,
+                "arguments": ["run", "cases.py", "--versions", "2.4.1,2.5.0", "--with", "numpy"],
+            },
+        ),
+    )
+    line = "bisect-torch run cases.py --with numpy --from 2.4.1 --to 2.5.0"
+    assert dict(found.evidence)["not run between"] == f"2.4.2; narrow it with {line}"
+
+
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
