@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bisect_torch.model import FileRead, Series, beside
 from bisect_torch.report.findings import Findings
@@ -25,9 +26,9 @@ class Unlike:
 
     Args:
         differ: Their contents did; else they are the same, but were written while cells of these rows ran.
-        reader: A build that may see what another one has left; empty where the time of writing does not tell. Of two
-            that ran at the same time either may have written it: this is the newer one.
+        reader: A build that may see what another one has left; empty where the time of writing does not tell.
         writer: That other build.
+        either: It may be the other way round too: they ran at the same time.
         rows: Case file, instance and device.
     """
 
@@ -36,7 +37,17 @@ class Unlike:
     differ: bool
     reader: str
     writer: str
+    either: bool
     rows: tuple[tuple[str, str, str], ...]
+
+
+class _How(NamedTuple):
+    """Fields of :class:`Unlike`."""
+
+    differ: bool
+    reader: str
+    writer: str
+    either: bool
 
 
 @dataclass(frozen=True)
@@ -52,14 +63,14 @@ class _Cell:
 
 def unlike_files(findings: Findings) -> list[Unlike]:
     """All of them, in the order of the series; what is alike in several rows of a case file is told once."""
-    found: dict[tuple[str, bool, str, str], tuple[dict[str, None], list[tuple[str, str, str]]]] = {}
-    for series, file, differ, reader, writer in _unlike(findings):
-        files, rows = found.setdefault((series.case_file, differ, reader, writer), ({}, []))
+    found: dict[tuple[str, _How], tuple[dict[str, None], list[tuple[str, str, str]]]] = {}
+    for series, file, how in _unlike(findings):
+        files, rows = found.setdefault((series.case_file, how), ({}, []))
         files[file] = None
         rows.append(_row(series))
     return [
-        Unlike(case_file, tuple(files), differ, reader, writer, tuple(dict.fromkeys(rows)))
-        for (case_file, differ, reader, writer), (files, rows) in found.items()
+        Unlike(case_file, tuple(files), *how, tuple(dict.fromkeys(rows)))
+        for (case_file, how), (files, rows) in found.items()
     ]
 
 
@@ -112,7 +123,10 @@ def left_between(ends: Sequence[tuple[Series, str, str]], findings: Findings) ->
 
 def left_words(found: Unlike) -> str:
     """Who may see what whom has left."""
-    return f"{clean(found.reader)} may see what {clean(found.writer)} has left"
+    reader, writer = clean(found.reader), clean(found.writer)
+    if found.either:
+        return f"one of {reader} and {writer} may see what the other has left"
+    return f"{reader} may see what {writer} has left"
 
 
 def _row(series: Series) -> tuple[str, str, str]:
@@ -123,7 +137,7 @@ def _content(cell: _Cell, file: str) -> str | None:
     return cell.read[file].content if file in cell.read else None
 
 
-def _unlike(findings: Findings) -> Iterator[tuple[Series, str, bool, str, str]]:
+def _unlike(findings: Findings) -> Iterator[tuple[Series, str, _How]]:
     if not any(beside(str(text)).read for text in findings.distinct("local_modules")):
         return
     varying = findings.varying(("local_modules",))
@@ -138,7 +152,7 @@ def _unlike(findings: Findings) -> Iterator[tuple[Series, str, bool, str, str]]:
             reader, writer = next(pairs, ("", ""))
             differ = len(contents) > 1 or "changed" in contents
             if differ or reader:
-                yield series, file, differ, reader, writer
+                yield series, file, _How(differ, reader, writer, either=bool(reader) and (writer, reader) in pairs)
 
 
 def _left(file: str, reading: Sequence[_Cell], cells: Sequence[_Cell]) -> Iterator[tuple[str, str]]:

@@ -88,6 +88,7 @@ def as_data(findings: Findings) -> dict[str, object]:
                 "differ": each.differ,
                 "reader": each.reader or None,
                 "writer": each.writer or None,
+                "either": each.either,
                 "rows": [dict(zip(("case_file", "instance", "device"), row, strict=True)) for row in each.rows],
                 "text": text,
             }

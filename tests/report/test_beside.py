@@ -101,6 +101,12 @@ def test_builds_that_make_one_file_at_the_same_time_may_read_each_other_s() -> N
     assert unlike_words(findings(one, cell("ok", "2.5.0", {"x": f"{A} own"}))) == [], "one after the other"
 
 
+def test_of_two_that_ran_at_the_same_time_either_may_have_left_it() -> None:
+    both = [cell("ok", build, {"x": f"{A} {IN_FIRST}"}, started_at=BEGINS["2.4.1"]) for build in ("2.4.1", "2.5.0")]
+    (words,) = unlike_words(findings(*both))
+    assert words.endswith(f"one of 2.4.1 and 2.5.0 may see what the other has left{MEND}")
+
+
 def test_a_file_that_a_build_has_left_for_itself_alone_is_none_of_the_others() -> None:
     other = cell("ok", "2.4.1", {}, started_at=BEGINS["2.5.0"])
     seen = [cell("ok", "2.5.0", {"x-2.5.0": f"{A} 2026-11-28T12:00:08Z"}, repeat=repeat) for repeat in (0, 1)]
