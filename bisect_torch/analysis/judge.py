@@ -245,13 +245,17 @@ def _asserted(observation: Observation) -> bool:
 
 
 def _failure(observation: Observation) -> str:
-    """What failed, of one that asserted: empty where values were compared, by ``check`` or a function made for it."""
+    """What failed, of one that asserted: empty where values were compared, by ``check`` or by a function for tests.
+
+    Any other assertion may be about anything: all that is known is that it did not hold.
+    """
     message = observation.root_message or observation.message or ""
     if observation.error_type == "Failed" and message.startswith("[XPASS(strict)]"):
         return STRICT_XFAIL
     module = (observation.frame or "").partition(":")[0]
     compares = any(module == name or module.startswith(name + ".") for name in _COMPARING)
-    if observation.checks or compares or observation.frame_origin in _COMPARING:
+    differs = _why_wrong_at_any_tolerance(observation) is not None or _beyond_criterion(observation)
+    if (observation.checks and differs) or compares or observation.frame_origin in _COMPARING:
         return ""
     return ASSERTION
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -15,8 +17,9 @@ from bisect_torch.report.text import clean, seconds_words, shorten
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 """torch colours some of its messages."""
 
-_LAST_LINE_OF_CODE = re.compile(r'.*^  File "[^\n]*\n    (\S[^\n]*)$', re.MULTILINE | re.DOTALL)
-"""In a traceback, greedily: of the innermost frame."""
+_FRAME = re.compile(r"^  File .*, line \d+.*$", re.MULTILINE)
+_MARKERS = re.compile(r"\s*[~^]+[~^\s]*")
+"""A line of a traceback that points at a part of the line above it."""
 
 _AT_ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-fA-F]+\b")
 
@@ -138,6 +141,32 @@ def _gist(message: str, *, assertion: bool) -> str:
     return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)
 
 
+def _raising_line(traceback: str) -> str:
+    """The source that raised, in one line: of an ``assert`` without a message it is all there is to tell.
+
+    Args:
+        traceback: As it is stored. Up to Python 3.12 it has the first line of a statement alone: " …" then says that
+            it goes on. Empty where it has no source.
+    """
+    frames = list(_FRAME.finditer(traceback))
+    if not frames:
+        return ""
+    lines = []
+    for line in traceback[frames[-1].end() + 1 :].splitlines():
+        if not line.startswith("    "):
+            break
+        if not _MARKERS.fullmatch(line):
+            lines.append(line.strip())
+    text = " ".join(lines)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a user wrote
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return f"{text} …"
+    return text if len(lines) == 1 else ast.unparse(tree)
+
+
 def _failed(observations: Iterable[Observation]) -> Iterable[str]:
     """The message of the first that failed; where a crash or a timeout came, which phase or limit."""
     for each in observations:
@@ -145,8 +174,8 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
         if message:
             yield _gist(message, assertion=(each.root_type or each.error_type) in ("AssertionError", "Failed"))
             return
-        if line := _asserted_line(each):
-            yield shorten(line, _MOST)
+        if each.error_type == "AssertionError" and (line := _raising_line(each.traceback or "")):
+            yield shorten(clean(line), _MOST)
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
             yield f"no end within {seconds_words(each.timeout_s)}"
@@ -154,14 +183,3 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
         if each.outcome in (Outcome.SIGNALLED.value, Outcome.RETURNED.value) and each.signal and each.phase == "exit":
             yield "at the exit of the process, after the case had come to its end"
             return
-
-
-def _asserted_line(observation: Observation) -> str:
-    """``assert a == b``, as it stands in the code; empty where something else was raised, or no code is known."""
-    if observation.error_type != "AssertionError":
-        return ""
-    found = _LAST_LINE_OF_CODE.match(observation.traceback or "")
-    if found is None or not found[1].startswith("assert"):
-        return ""
-    line = clean(found[1])
-    return f"{line} …" if line.endswith(("(", "[", "{", ",", "\\")) else line

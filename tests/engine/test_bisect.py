@@ -50,7 +50,7 @@ class Scenario:
 
 GOOD_IS_NOT, BAD_IS_NOT = "the end named good is not", "the end named bad is not"
 SCENARIOS = {
-    "broke once": Scenario([OK, OK, OK, OK, WRONG, WRONG], [(3, 4)], ["silently wrong values from 2.5.0 on"]),
+    "broke once": Scenario([OK, OK, OK, OK, WRONG, WRONG], [(3, 4)], ["fails an assertion from 2.5.0 on"]),
     "swapped ends": Scenario(
         [WRONG, WRONG, OK, OK], [(1, 2)], ["fixed in 2.3.0"], [GOOD_IS_NOT, BAD_IS_NOT], code=0,
     ),
@@ -58,10 +58,10 @@ SCENARIOS = {
     "both bad": Scenario([WRONG, WRONG, WRONG], [], ["in every judged build"], [GOOD_IS_NOT, "both ends are alike"]),
     "unjudgeable builds beside the boundary": Scenario(
         [OK, OK, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, WRONG], [(1, 4)],
-        ["silently wrong values from 2.5.0 or an earlier build that could not be judged"],
+        ["fails an assertion from 2.5.0 or an earlier build that could not be judged"],
     ),
     "an end cannot be judged": Scenario(
-        [CANNOT_BE_IMPORTED, OK, OK, WRONG], [(2, 3)], ["silently wrong"], ["an end cannot be judged"],
+        [CANNOT_BE_IMPORTED, OK, OK, WRONG], [(2, 3)], ["fails an assertion"], ["an end cannot be judged"],
     ),
     "the newest cannot be judged": Scenario(
         [WRONG, OK, CANNOT_BE_IMPORTED], [(0, 1)], ["fixed in 2.2.0"],
@@ -76,7 +76,7 @@ SCENARIOS = {
         ["raises RuntimeError from 2.3.0 on", "raises NotImplementedError from 2.5.0 on"],
     ),
     "first available, then broken": Scenario(
-        [ABSENT, ABSENT, OK, OK, WRONG], [(3, 4)], ["first available in 2.3.0", "silently wrong"],
+        [ABSENT, ABSENT, OK, OK, WRONG], [(3, 4)], ["first available in 2.3.0", "fails an assertion"],
         ["an end cannot be judged"],
     ),
 }  # fmt: skip

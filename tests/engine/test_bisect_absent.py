@@ -40,7 +40,7 @@ SCENARIOS = {
         [OK, OK, ABSENT, ABSENT], [(1, 2)], ["is gone from 2.3.0 on"], ["--absent", "judge"], code=1,
     ),
     "wrong since it is available": Scenario(
-        [ABSENT, ABSENT, WRONG, WRONG], [], ["is first available in 2.3.0, where it gives silently wrong values"],
+        [ABSENT, ABSENT, WRONG, WRONG], [], ["is first available in 2.3.0, where it fails an assertion"],
         code=1,
     ),
 }  # fmt: skip

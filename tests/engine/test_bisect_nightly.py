@@ -126,7 +126,7 @@ def test_where_no_nightly_is_left_that_is_said_and_the_release_boundary_stands(n
     assert answer.code == 1, answer.stderr
     assert "boundary: 2.15.0 | 2.16.0, tight" in text
     assert "no nightly build between 2.15.0 and 2.16.0 is left, they leave their index after about two months" in text
-    assert "silently wrong values from 2.16.0 on (last good 2.15.0)" in text
+    assert "fails an assertion from 2.16.0 on (last good 2.15.0)" in text
 
 
 @pytest.mark.slow

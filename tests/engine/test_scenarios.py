@@ -40,12 +40,12 @@ class Scenario:
 
 
 SCENARIOS = {
-    "broke once": Scenario([OK, OK, WRONG], ["ok", "ok", "wrong"], ["an assertion from 2.3.0 on"], 1),
+    "broke once": Scenario([OK, OK, WRONG], ["ok", "ok", "wrong"], ["fails an assertion from 2.3.0 on"], 1),
     "fixed once": Scenario([WRONG, OK, OK], ["wrong", "ok", "ok"], ["fixed in 2.2.0"], 0),
     "broken again": Scenario(
         [OK, WRONG, OK, RAISES],
         ["ok", "wrong", "ok", "error:RuntimeError"],
-        ["an assertion from 2.2.0", "fixed in 2.3.0", "raises RuntimeError again from 2.4.0 on"],
+        ["fails an assertion from 2.2.0", "fixed in 2.3.0", "raises RuntimeError again from 2.4.0 on"],
         1,
     ),
     "fails differently": Scenario(
@@ -62,12 +62,12 @@ SCENARIOS = {
     "a new name": Scenario([ABSENT, OK], ["error:AttributeError", "ok"], ["first available in 2.2.0"]),
     "a name that went": Scenario([OK, ABSENT], ["ok", "error:AttributeError"], ["gone from 2.2.0"], 1),
     "first release cannot be imported": Scenario(
-        [CANNOT_BE_IMPORTED, OK, WRONG], ["broken", "ok", "wrong"], ["an assertion from 2.3.0 on"], 1
+        [CANNOT_BE_IMPORTED, OK, WRONG], ["broken", "ok", "wrong"], ["fails an assertion from 2.3.0 on"], 1
     ),
     "three releases beside the boundary cannot be judged": Scenario(
         [OK, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, CANNOT_BE_IMPORTED, WRONG],
         ["ok", "broken", "broken", "broken", "wrong"],
-        ["an assertion"],
+        ["fails an assertion"],
         1,
     ),
     "newest cannot be judged": Scenario([OK, CANNOT_BE_IMPORTED], ["ok", "broken"], [], 3),

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bisect_torch.analysis import Tolerances
+from bisect_torch.analysis import Tolerances, judge
+from bisect_torch.model import ASSERTION
 from bisect_torch.report.sentences import sentences
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
@@ -309,6 +310,47 @@ def failures(*builds):
     )
 
 
+_ASSERTED = """\
+Traceback (most recent call last):
+  File "<cases>/f.py", line 9, in f
+    same(a, b)
+  File "<cases>/f.py", line 4, in same
+{source}
+AssertionError
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("    assert torch.equal(a, b)", "assert torch.equal(a, b)"),
+        ("    assert torch.equal(a, b)\n           ~~~~~^^^^^^^^^^^^", "assert torch.equal(a, b)"),
+        ("    assert torch.equal(\n        a, b\n    )\n    ^", "assert torch.equal(a, b)"),
+        ("    assert torch.equal(", "assert torch.equal( …"),
+    ],
+)
+def test_an_assertion_without_a_message_is_told_by_its_line(source: str, told: str) -> None:
+    """The line is in the stored traceback; it is no part of what tells transitions apart."""
+    facts = {"outcome": "raised", "error_type": "AssertionError", "frame": "f:same", "frame_origin": "case"}
+    seen = observation(instance("f"), "2.5.0", **facts, traceback=_ASSERTED.format(source=source))
+    row = series("f", "ok", "wrong")
+    row = replace(row, points=(row.points[0], replace(row.points[1], judgement=judge(seen))))
+    found = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")], observations=(seen,))
+    assert found.text == "f fails an assertion from 2.5.0 on (last good 2.4.1)."
+    assert dict(found.evidence)["after"] == told
+    assert judge(seen) == judge(replace(seen, traceback=None))
+
+
+def test_an_error_that_turns_into_a_failed_assertion_became_silent() -> None:
+    row = series("f", "error:RuntimeError", "wrong")
+    asserted = replace(row.points[1], judgement=replace(row.points[1].judgement, failure=ASSERTION))
+    row = replace(row, points=(row.points[0], asserted))
+    assert only(row, transitions=[transition("became silent", row, "2.4.1", "2.5.0")]).text == (
+        "f fails an assertion from 2.5.0 on, instead of raising RuntimeError up to 2.4.1: an explicit error became "
+        "silent."
+    )
+
+
 @pytest.mark.parametrize(
     ("processes", "own", "word", "doubt"),
     [
@@ -506,26 +548,6 @@ def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
         dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, failure=failure)) for each in row.points
     )
     assert only(dataclasses.replace(row, points=points)).text.startswith(words)
-
-
-@pytest.mark.parametrize(
-    ("code", "shown"),
-    [
-        ("    assert torch.equal(a, b)\n           ^^^^^^^^^^^^^^^^^\n", "assert torch.equal(a, b)"),
-        ("    assert torch.equal(\n", "assert torch.equal( …"),
-        ("    raise AssertionError\n", ""),
-        ("", ""),
-    ],
-)
-def test_an_assertion_without_words_is_shown_as_it_stands_in_the_code(code, shown):
-    row = series("f", "wrong", "wrong")
-    frames = 'Traceback (most recent call last):\n  File "f.py", line 9, in <module>\n    check(a)\n'
-    frames += '  File "f.py", line 3, in check\n'
-    raised = observation(
-        instance("f"), "2.5.0", outcome="raised", error_type="AssertionError", root_type="AssertionError", message="",
-        traceback=f"{frames}{code}AssertionError\n",
-    )  # fmt: skip
-    assert dict(only(row, observations=(raised,)).evidence).get("seen", "").removeprefix("on 2.5.0: ") == shown
 
 
 def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():
