@@ -34,7 +34,7 @@ examples:
   bisect-torch run cases.py -k bmm --versions 2.8.0,2.9.1,/opt/venv/bin/python
   bisect-torch run --from 2.6.0 -- python train.py --steps 3
   bisect-torch bisect repro.py --good 2.6.0 --bad 2.9.0   which release broke it, with few installs
-  bisect-torch judge results.parquet --rtol 1e-3          other tolerances, no re-run
+  bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5    other tolerances, no re-run
   bisect-torch report results.parquet repro               a bug report for GitHub; also html, png, json, csv, junit
   bisect-torch attribute results.parquet repro            torch, or one of its dependencies?
 

@@ -19,17 +19,19 @@ Judge results again, without running. With --rtol or --atol an element is right 
     |actual - reference| <= atol + rtol * |reference|
 
 instead of by the criterion that was in force when the cell ran; one alone leaves the other
-at 0. What a case asserted itself does not change. Where the stored histogram of errors
-leaves it open, the cell is undecidable, and no end of a transition: with these tolerances
-in its check() it is run again by the line that is printed last. Rows that no tolerance can
-judge are named, with the reason.
+at 0. So --rtol alone is stricter with small elements than the default of check(), which
+measures every error by the largest element: one whose reference is 0 must be exactly 0.
+What a case asserted itself does not change. Where the stored histogram of errors leaves it
+open, the cell is undecidable, and no end of a transition: with these tolerances in its
+check() it is run again by the line that is printed last. Rows that no tolerance can judge
+are named, with the reason.
 """
 
 _EXAMPLES = """\
 examples:
   bisect-torch judge results.parquet                       the matrix again, as run printed it
   bisect-torch judge results.parquet --unfold -k bmm       a line for each row, no two as one
-  bisect-torch judge results.parquet --rtol 1e-3
+  bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5
   bisect-torch judge results.parquet --rtol 1e-3 --atol 1e-5 --json > judged.json
 
 exit codes: 0 all good at the newest build, 1 something is bad there, 2 usage, 3 could not be judged
@@ -50,7 +52,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these")
     parser.add_argument("-k", dest="select", metavar="EXPRESSION", help="only what fits: 'bmm and not float64'")
     parser.add_argument("--unfold", action="store_true", help="a line for each row, by its whole name")
-    parser.add_argument("--rtol", type=_tolerance, metavar="X", help="relative to the reference's element")
+    parser.add_argument(
+        "--rtol",
+        type=_tolerance,
+        metavar="X",
+        help="relative to the reference's element: alone, no error where that is 0",
+    )
     parser.add_argument("--atol", type=_tolerance, metavar="X", help="absolute")
     parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
 
@@ -120,6 +127,8 @@ def _told(findings: Findings, tolerances: Tolerances | None) -> Findings:
     if tolerances is None:
         return findings
     words = f"judged with rtol={tolerances.rtol:g} and atol={tolerances.atol:g}, and nothing was run"
+    if tolerances.atol == 0:
+        words += "; with atol=0 an element whose reference is 0 must be exactly 0, unlike by check()'s default"
     words += "; numbers of wrong elements are those that the run counted, by its own criterion"
     notes = (*findings.notes, words, *not_rejudged_words(findings))
     return dataclasses.replace(findings, notes=notes, tolerances=tolerances)

@@ -32,6 +32,7 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         continue_with=continue_with(request.file.private.kept_words(sys.argv[1:])),
         interrupted=result.interrupted,
         seconds=result.seconds,
+        ran=result.ran,
         notes=request.plan.notes,
         unknown=request.unknown,
         unread=request.unread,

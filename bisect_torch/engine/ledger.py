@@ -259,6 +259,17 @@ class Ledger:
             ),
         }
 
+    def ran(self, series: Iterable[Series]) -> int:
+        """How many cells of these series were seen in this run, once or more."""
+        rows, builds = {(each.case_file, each.instance) for each in series}, set(self._request.matrix)
+        seen_now = (
+            next((each for each in repeats.values() if each.run_id == self._run_id), None)
+            for repeats in self._observations.values()
+        )
+        return sum(
+            one is not None and one.build_name in builds and (one.case_file, one.instance) in rows for one in seen_now
+        )
+
     # --- what it means ----------------------------------------------------------------------------------------
 
     @property

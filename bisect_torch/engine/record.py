@@ -85,5 +85,6 @@ def result(request: RunRequest, ledger: Ledger, rows: Rows, *, interrupted: bool
         observations=ledger.observations,
         interrupted=interrupted,
         seconds=seconds,
+        ran=ledger.ran(series),
         beside=ledger.beside(every),
     )

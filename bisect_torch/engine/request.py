@@ -176,6 +176,7 @@ class RunResult:
     Args:
         builds: Of the matrix.
         series: Of the matrix.
+        ran: How many cells of these series ran in this run, once or more; the others are known from earlier ones.
         beside: Series of the further lines.
     """
 
@@ -186,4 +187,5 @@ class RunResult:
     observations: tuple[Observation, ...]
     interrupted: bool
     seconds: float
+    ran: int
     beside: tuple[Series, ...] = ()

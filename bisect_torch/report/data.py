@@ -69,6 +69,7 @@ def as_data(findings: Findings) -> dict[str, object]:
         counts: Verdict to number of cells, with ``not_run`` and ``flaky``.
         notes, results, interrupted, seconds, continue_with: A list of strings, a path or null, a boolean, a number or
             null (results judged again), a command line or null.
+        ran: Cells that ran in that time, once or more; null for results judged again, and of a search.
     """
     counts = {verdict.value: number for verdict, number in findings.counts().items()}
     return {
@@ -117,6 +118,7 @@ def as_data(findings: Findings) -> dict[str, object]:
         "results": None if findings.results is None else str(findings.results),
         "interrupted": findings.interrupted,
         "seconds": findings.seconds,
+        "ran": findings.ran,
         "continue_with": findings.continue_with,
     }
 

@@ -38,6 +38,7 @@ class Findings:
         twins: Of each build that also ran with today's dependencies, the series over it and that variant.
         known_releases: Releases that exist, in order, to tell which of them did not take part.
         seconds: How long it took; None for results that are only judged again.
+        ran: Cells of these series that ran in that time, once or more; None where it is not known.
         origins: Build name to what its commit is, where more is known than the kind of the build tells.
         runs: Manifest of every run that the results file holds, oldest first.
         unread: A sentence for each file of a folder that could not be read, and so took no part.
@@ -64,6 +65,7 @@ class Findings:
     unread: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     tolerances: Tolerances | None = None
+    ran: int | None = None
 
     @property
     def build_names(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
 from bisect_torch.model import Point, Series
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
@@ -73,6 +74,18 @@ def isolation(points: Iterable[Point]) -> Iterable[tuple[str, str]]:
 def agreeing(point: Point) -> int:
     """Processes that gave the answer that counts."""
     return min(point.processes, point.counts.get(point.judgement.signature, point.processes))
+
+
+def lacking(points: Iterable[Point], *, ends: int) -> str:
+    """How many processes are needed, to follow how many there are; empty where there are enough.
+
+    Args:
+        points: Of all instances, at one end or at both.
+        ends: One or two.
+    """
+    if all(point.processes >= CONFIRMING_PROCESSES for point in points):
+        return ""
+    return f" ({' and '.join([str(CONFIRMING_PROCESSES)] * ends)} are needed)"
 
 
 def key_of(series: Series) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from bisect_torch.analysis.transitions import API_ABSENT, CONFIRMING_PROCESSES, NOT_RUN
+from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -20,9 +20,10 @@ from bisect_torch.report.origin import from_a_dependency
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.rerun import range_line
 from bisect_torch.report.seen import explanations, seen
-from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, plural_verb, subject
-from bisect_torch.report.text import clean, listed, plural
+from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, lacking, plural_verb, subject
+from bisect_torch.report.text import clean, listed
 from bisect_torch.report.throughout import always_sentence, flaky_sentence
+from bisect_torch.report.unchecked import only_ran
 
 
 def sentences(findings: Findings) -> list[Sentence]:
@@ -48,8 +49,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     first = group[0]
     series = [each.series for each in group]
     before, after = first.before.build, first.after.build
-    gap = bool(findings.left_out(first.before.build, first.after.build))
-    text = f"{subject(series, findings)} {statement(first, len(group), gap=gap)}"
+    text = f"{subject(series, findings)} {statement(first, len(group), findings)}"
     if not first.confirmed:
         text += ", not confirmed"
     further = handoff(first, findings)
@@ -68,14 +68,13 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     )
 
 
-def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
+def statement(transition: Transition, number: int, findings: Findings) -> str:
     """What happened, without its subject, which is ``number`` instances.
 
-    The newer end is the one where it happened only where nothing lies between that nobody knows.
-
-    Args:
-        gap: Releases between the two ends did not take part.
+    The newer end is the one where it happened only where nothing lies between that nobody knows. What checks nothing is
+    not known to be fixed: it fails no more.
     """
+    gap = bool(findings.left_out(transition.before.build, transition.after.build))
     old, new = transition.before.judgement, transition.after.judgement
     old_name, new_name = clean(transition.before.build), clean(transition.after.build)
     since = f"{new_name} on"
@@ -86,6 +85,9 @@ def statement(transition: Transition, number: int, *, gap: bool = False) -> str:
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
         return f"{new_does}{again} from {since} (last good {old_name})"
+    if transition.kind is TransitionKind.FIXED and only_ran(transition.series, transition.after.build, findings):
+        no_longer = f"{again} no longer".lstrip()
+        return f"{no_longer} {plural_verb(does(old), number)} from {since} (last bad {old_name})"
     if transition.kind is TransitionKind.FIXED:
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
@@ -193,11 +195,12 @@ def _confidence(group: Sequence[Transition], findings: Findings) -> str:
     after = min(agreeing(each.after) for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
-    text = f"{before} and {plural(after, 'process', 'processes')} agree{how}"
+    needed = lacking([point for each in group for point in (each.before, each.after)], ends=2)
+    text = f"{before} and {after} processes agree{needed}{how}"
     if all(each.confirmed for each in group):
         return text
     why = doubts([(each.series, each.before.build, each.after.build) for each in group], findings)
-    missing = "" if own or min(before, after) < CONFIRMING_PROCESSES else ", but not each side in its own interpreter"
+    missing = "" if own or needed else ", but not each side in its own interpreter"
     return f"not confirmed: {'; '.join([*why, text + missing])}"
 
 

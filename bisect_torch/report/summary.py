@@ -227,10 +227,21 @@ def count_words(findings: Findings) -> list[str]:
     return words
 
 
+def _took(findings: Findings, cells: int) -> str:
+    """How long it took; where cells were known from before, how many, and how many ran in that time."""
+    if findings.seconds is None:
+        return ""
+    took = f"in {seconds_words(findings.seconds)}"
+    known = 0 if findings.ran is None else cells - findings.ran - findings.not_run()
+    if not known:
+        return f" {took}"
+    ran = f", {findings.ran:,} run {took}" if findings.ran else ""
+    return f", {'all' if known == cells else f'{known:,}'} known from before{ran}"
+
+
 def _counts(findings: Findings, width: int) -> Iterable[Line]:
     cells = sum(len(each.builds) for each in findings.series)
-    took = f" in {seconds_words(findings.seconds)}" if findings.seconds is not None else ""
-    text = f"{plural(cells, 'cell')}{took}: {', '.join(count_words(findings)) or 'none'}"
+    text = f"{plural(cells, 'cell')}{_took(findings, cells)}: {', '.join(count_words(findings)) or 'none'}"
     return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
 
 

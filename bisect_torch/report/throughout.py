@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bisect_torch.analysis.confirm import Confirmation, flaky_repeats
-from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, confirmed
+from bisect_torch.analysis.transitions import confirmed
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.phrases import SEVERAL, does
 from bisect_torch.report.seen import explanations, seen
-from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, plural_verb, subject
+from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, lacking, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
 
 
@@ -135,16 +135,16 @@ def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findi
     own = all(point.own_process for point in every)
     unsure = not all(map(confirmed, every))
     fewest = [min(map(agreeing, points)) for points in ends]
+    needed = lacking(every, ends=len(names))
     if len(names) == 1:
         one_of_them = "" if fewest[0] == 1 else "one of them "
-        text = (
-            f"seen in {plural(fewest[0], 'process', 'processes')}{f', {one_of_them}its own interpreter' if own else ''}"
-        )
+        text = f"seen in {plural(fewest[0], 'process', 'processes')}{needed}"
+        text += f", {one_of_them}its own interpreter" if own else ""
     else:
-        how = ", each once in its own interpreter" if own else ""
-        text = f"{fewest[0]} and {plural(fewest[1], 'process', 'processes')} agree at the first and the last build{how}"
+        text = f"{fewest[0]} and {fewest[1]} processes agree at the first and the last build{needed}"
+        text += ", each once in its own interpreter" if own else ""
     why = _why_no_more(judged[-1], series, findings, own=own)
-    if unsure and not why and not own and min(point.processes for point in every) >= CONFIRMING_PROCESSES:
+    if unsure and not why and not own and not needed:
         why = ", but not each once in its own interpreter" if len(names) > 1 else ", none of them its own interpreter"
     return unsure, f"not confirmed: {text}{why}" if unsure else text
 

@@ -7,7 +7,7 @@ import enum
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.model import Observation, Series, Verdict, beside
@@ -66,8 +66,16 @@ def unchecked(findings: Findings) -> list[Series]:
         for each in findings.series
         if (what := known.get((each.case_file, each.instance.partition("[")[0]), _Known.MAY_CHECK))
         and _is_ok_everywhere(each)
-        and (what is _Known.RUNS or _no_value_is_kept(each, findings))
+        and (what is _Known.RUNS or not _keeps_a_value(each, each.builds, findings))
     ]
+
+
+def only_ran(series: Series, build: str, findings: Findings) -> bool:
+    """Whether what is ok on a build is known to have checked nothing there, as far as :func:`unchecked` knows."""
+    seen = [_known_of(each, findings) for each in findings.observed(series, build)]
+    if not seen or not all(seen):
+        return False
+    return all(each is _Known.RUNS for each in seen) or not _keeps_a_value(series, [build], findings)
 
 
 class _Known(enum.IntEnum):
@@ -78,9 +86,9 @@ class _Known(enum.IntEnum):
     RUNS = 2
 
 
-def _no_value_is_kept(series: Series, findings: Findings) -> bool:
-    """Whether what the case gave could not be recorded anywhere, as a module or an object of a class of its own."""
-    return not any(digest for build in series.builds for (digest,) in findings.facts(series, build, ("digest",)))
+def _keeps_a_value(series: Series, builds: Sequence[str], findings: Findings) -> bool:
+    """Whether what the case gave was recorded: a module, or an object of a class of its own, cannot be."""
+    return any(digest for build in builds for (digest,) in findings.facts(series, build, ("digest",)))
 
 
 def _is_ok_everywhere(series: Series) -> bool:

@@ -324,6 +324,30 @@ def test_what_is_told_of_a_single_build_is_confirmed_and_what_is_ok_costs_nothin
     assert found["evidence"]["confidence"] == "seen in 3 processes, one of them its own interpreter"
 
 
+def test_a_failed_assertion_is_told_by_its_line_and_what_only_ran_by_what_it_raises_no_more(
+    make_tool: MakeTool,
+) -> None:
+    tool = make_tool({"2.1.0": RAISES, "2.2.0": WRONG})
+    tool.write("asserts.py", "import torch\nassert torch.answer() == 42\n")
+    tool.write("runs.py", "import torch\ntorch.answer()\n")
+    line = ("asserts.py", "runs.py", "--from", "2.1.0")
+
+    first = tool.run(*line, "--json")
+    again = tool.run(*line)
+    judged = tool.call(tool.words("judge", "results.parquet", "--json"))
+
+    asserts, runs = first.data["findings"]
+    assert asserts["text"] == (
+        "asserts fails an assertion from 2.2.0 on, instead of raising RuntimeError up to 2.1.0: an explicit error "
+        "became silent."
+    )
+    assert asserts["evidence"]["after"] == "assert torch.answer() == 42"
+    assert runs["text"] == "runs no longer raises RuntimeError from 2.2.0 on (last bad 2.1.0)."
+    assert (judged.data["findings"], judged.data["ran"]) == (first.data["findings"], None)
+    assert first.data["ran"] == 4
+    assert "\n4 cells, all known from before: 1 ok, 1 wrong, 2 error\n" in again.stdout
+
+
 def test_a_case_that_returns_check_instead_of_calling_it_was_not_judged(make_tool: MakeTool) -> None:
     tool = make_tool({"2.1.0": OK, "2.2.0": WRONG})
     tool.write("cases.py", "from bisect_torch import case, check\n\n@case\ndef answers():\n    return check\n")

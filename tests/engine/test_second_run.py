@@ -141,7 +141,7 @@ def test_a_run_that_knows_every_cell_loads_what_shows_them_and_nothing_that_runs
     again, loaded = ready.run()
     assert again.code == 0, again.stderr
     assert "20 cells, 20 known from before" in again.stderr
-    assert again.stdout.partition("20 cells in")[0] == first.stdout.partition("20 cells in")[0]
+    assert again.stdout.partition("20 cells, all known from before: ")[0] == first.stdout.partition("20 cells in")[0]
     assert sorted(NOT_LOADED & loaded) == []
     assert {"bisect_torch.engine.run", "bisect_torch.results.parquet"} <= loaded
 

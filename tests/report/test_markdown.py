@@ -130,7 +130,7 @@ def test_what_is_not_confirmed_is_said_in_the_sentence() -> None:
     row = dataclasses.replace(row, points=tuple(dataclasses.replace(each, processes=1) for each in row.points if each))
 
     assert sentence(reported(row)).endswith("(last good 2.4.1), not confirmed.")
-    assert "not confirmed: 1 and 1 process agree" in markdown(reported(row))
+    assert "not confirmed: 1 and 1 processes agree (3 and 3 are needed)" in markdown(reported(row))
 
 
 def test_it_has_the_two_fields_of_the_form_and_no_other_heading_of_their_level() -> None:

@@ -310,6 +310,21 @@ def failures(*builds):
     )
 
 
+def test_how_many_processes_are_needed_is_said_where_there_are_fewer() -> None:
+    """After an interruption "2 and 1 process agree" would not say what is missing."""
+    row = series("f", "ok", "wrong")
+    points = tuple(replace(each, processes=few) for each, few in zip(row.points, (2, 1), strict=True))
+    row = replace(row, points=points)
+    moved = transition("broke", row, "2.4.1", "2.5.0", confirmed=False)
+    (found,) = sentences(findings(row, transitions=(moved,)))
+    assert dict(found.evidence)["confidence"] == (
+        "not confirmed: 2 and 1 processes agree (3 and 3 are needed), each side once in its own interpreter"
+    )
+    alone = series("f", "wrong")
+    alone = replace(alone, points=(replace(alone.points[0], processes=1, own_process=False),))
+    assert dict(only(alone).evidence)["confidence"] == "not confirmed: seen in 1 process (3 are needed)"
+
+
 _ASSERTED = """\
 Traceback (most recent call last):
   File "<cases>/f.py", line 9, in f
@@ -352,6 +367,32 @@ def test_an_error_that_turns_into_a_failed_assertion_became_silent() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "before", "told"),
+    [
+        ("torch.f()", "error:E", "no longer raises E from 2.5.0 on (last bad 2.4.1)."),
+        ("torch.f()", "crash:SIGSEGV", "no longer crashes with SIGSEGV from 2.5.0 on (last bad 2.4.1)."),
+        ("torch.f()", "timeout", "no longer times out from 2.5.0 on (last bad 2.4.1)."),
+        ("assert torch.f()", "error:E", "is fixed in 2.5.0 (raised E up to 2.4.1)."),
+        (None, "error:E", "is fixed in 2.5.0 (raised E up to 2.4.1)."),
+    ],
+)
+def test_what_checks_nothing_is_not_told_as_fixed(source: str | None, before: str, told: str) -> None:
+    row = series("f", before, "ok")
+    known = {} if source is None else {"00": f"import torch\n{source}\n"}
+    seen = observation(instance("f"), "2.5.0")
+    found = only(row, transitions=[transition("fixed", row, "2.4.1", "2.5.0")], observations=(seen,), sources=known)
+    assert found.text == f"f {told}"
+
+
+def test_what_fails_no_more_for_the_second_time_or_in_several_instances_says_so() -> None:
+    rows = [series(f"f[n={n}]", "error:E", "ok", "error:E", "ok") for n in (1, 2)]
+    moved = tuple(transition("fixed", row, "2.5.1", "2.6.0") for row in rows)
+    seen = tuple(observation(instance("f", n=n), "2.6.0") for n in (1, 2))
+    (found,) = sentences(findings(*rows, transitions=moved, observations=seen, sources={"00": "import torch\n"}))
+    assert found.text == "all 2 instances of f again no longer raise E from 2.6.0 on (last bad 2.5.1)."
+
+
+@pytest.mark.parametrize(
     ("processes", "own", "word", "doubt"),
     [
         (1, False, "wrong", True), (1, True, "wrong", True), (3, False, "wrong", True), (3, True, "wrong", False),
@@ -373,8 +414,8 @@ def test_a_test_of_a_suite_that_is_bad_everywhere_is_not_confirmed_and_says_why(
     found = only(dataclasses.replace(row, points=ends), observations=(seen,))
     assert found.text.endswith(", not confirmed.")
     assert dict(found.evidence)["confidence"] == (
-        "not confirmed: 1 and 1 process agree at the first and the last build; a test of a suite runs again only where "
-        "it changes"
+        "not confirmed: 1 and 1 processes agree at the first and the last build (3 and 3 are needed); a test of a "
+        "suite runs again only where it changes"
     )
 
 

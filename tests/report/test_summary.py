@@ -146,8 +146,29 @@ def test_the_data_is_json_without_infinities_and_names_every_cell():
     assert sorted(document) == [
         "builds", "causes", "continue_with", "counts", "decoding", "dependency_drift", "drift", "findings", "format",
         "interrupted", "notes",
-        "predictions", "remarks", "results", "seconds", "series", "unjudged", "unlike_files",
+        "predictions", "ran", "remarks", "results", "seconds", "series", "unjudged", "unlike_files",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        (None, "9 cells in 1 min 1 s: 6 ok"),
+        (8, "9 cells in 1 min 1 s: 6 ok"),
+        (3, "9 cells, 5 known from before, 3 run in 1 min 1 s: 6 ok"),
+        (0, "9 cells, 8 known from before: 6 ok"),
+    ],
+)
+def test_the_time_is_that_of_the_cells_which_ran(ran: int | None, told: str) -> None:
+    """Of nine cells one is not known."""
+    run = a_run(ran=ran)
+    assert f"\n{told}, 1 wrong, 1 infra, 1 not run\n" in plain(summary(run, 120))
+    assert as_data(run)["ran"] == ran
+
+
+def test_where_nothing_ran_no_time_is_told() -> None:
+    known = plain(summary(findings(series("f", "ok", "ok"), seconds=0.3, ran=0), 80))
+    assert "2 cells, all known from before: 2 ok" in known
 
 
 def test_the_data_says_what_the_text_says():

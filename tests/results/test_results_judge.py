@@ -115,8 +115,9 @@ def test_rows_that_tolerances_cannot_judge_are_named_with_the_reason(
         main(["judge", str(tmp_path / "r.parquet"), "--rtol", "1e-3", "--json"])
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert notes[-4:] == [
-            "judged with rtol=0.001 and atol=0, and nothing was run; numbers of wrong elements are those that the run "
-            "counted, by its own criterion",
+            "judged with rtol=0.001 and atol=0, and nothing was run; with atol=0 an element whose reference is 0 must "
+            "be exactly 0, unlike by check()'s default; numbers of wrong elements are those that the run counted, by "
+            "its own criterion",
             "not judged again, 2 rows (asserted and ran): no check() stored numbers there, and what a case asserts or "
             "returns itself has no tolerance",
             "not judged again, 1 row (shape): another shape, dtype or structure, a NaN or an infinity is wrong at any "

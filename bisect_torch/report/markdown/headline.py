@@ -32,10 +32,9 @@ def headline(cause: Cause, findings: Findings) -> str:
 
 def _said(cause: Cause, first: Transition, findings: Findings) -> str:
     number = len(cause.series)
-    gap = bool(findings.left_out(first.before.build, first.after.build))
     later = [change[0] for change in cause.changes if _after(change[0], first)]
     if not later or first.kind in _GOOD_ENDS:
-        text = statement(first, number, gap=gap)
+        text = statement(first, number, findings)
         return text + _still(first, cause, findings)
     old, new = first.before, first.after
     until = later[0].before.build
