@@ -41,5 +41,8 @@ def command(args: argparse.Namespace) -> int:
 
     from bisect_torch.cli.commands import PROGRAM
 
-    print(shellcode([PROGRAM], shell=args.shell).strip())
+    script = shellcode([PROGRAM], shell=args.shell).strip()
+    if args.shell != "zsh":  # argcomplete has one text for bash and zsh; only zsh's compinit reads this line
+        script = script.removeprefix(f"#compdef {PROGRAM}\n")
+    print(script)
     return 0

@@ -16,6 +16,7 @@ import pytest
 from bisect_torch.cli.arguments import backend
 from bisect_torch.cli.commands import COMMANDS
 from bisect_torch.cli.completing import BACKENDS
+from bisect_torch.cli.completion import SHELLS
 from bisect_torch.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,14 @@ def said(place: Path, words: list[str]) -> str:
     done = subprocess.run(words, cwd=place, env=variables(place), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def test_only_zsh_gets_the_line_that_zsh_looks_for(capsys: pytest.CaptureFixture[str]) -> None:
+    tagged = []
+    for name in SHELLS:
+        assert main(["completion", name]) == 0
+        tagged += [name] if "#compdef" in capsys.readouterr().out else []
+    assert tagged == ["zsh"]
 
 
 @pytest.mark.parametrize("line", COMPLETED)
