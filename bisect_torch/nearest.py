@@ -17,6 +17,19 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 1, cutoff: flo
     return difflib.get_close_matches(name, list(dict.fromkeys(known)), n=most, cutoff=cutoff)
 
 
+def likest_first(name: str, known: Iterable[str]) -> list[str]:
+    """All known names, each once, the one most like ``name`` first; those that are as like in the order given."""
+    import difflib  # for a refusal alone
+
+    likeness = difflib.SequenceMatcher(b=name)
+
+    def unlike(other: str) -> float:
+        likeness.set_seq1(other)
+        return -likeness.ratio()
+
+    return sorted(dict.fromkeys(known), key=unlike)
+
+
 def nearest_path(missing: Path, fits: Callable[[Path], bool]) -> Path | None:
     """The file or folder that a path which does not exist may have meant: of the name most like it, in its folder, or
     in the one that this folder may have meant.

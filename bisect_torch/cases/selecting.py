@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Instance
-from bisect_torch.nearest import nearest_names
+from bisect_torch.nearest import likest_first, nearest_names
 
 _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
@@ -73,12 +73,25 @@ def named_instances(instances: Iterable[Instance], name: str) -> tuple[Instance,
     return tuple(one for one in instances if name in (one.case.name, one.name))
 
 
-def no_such_case(name: str, instances: Iterable[Instance]) -> UsageError:
-    """The refusal of a name after ``::`` that no case of the file has, with those that it has."""
-    names = list(dict.fromkeys(known for each in instances for known in (each.case.name, each.name)))
-    near = nearest_names(name, names, cutoff=0.5)
-    known = f"the file has: {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
-    return UsageError(f"there is no case {name!r}", hint=f"did you mean {near[0]}?" if near else known)
+def no_such_case(name: str, instances: Sequence[Instance]) -> UsageError:
+    """The refusal of a name after ``::`` that no case of the file has, with those that it may have meant.
+
+    Args:
+        instances: All of the file.
+    """
+    case = name.partition("[")[0]
+    rows = likest_first(name, (each.name for each in instances if each.case.name == case))
+    if rows:  # the case is there, with other parameters: their names are long
+        return UsageError(f"there is no instance {name!r}", hint=f"{case} has: {_first(rows, 3)}")
+    names = list(dict.fromkeys(each.case.name for each in instances))
+    near = nearest_names(name, names, most=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the file has: {_first(names, 6)}"
+    return UsageError(f"there is no case {name!r}", hint=hint)
+
+
+def _first(names: Sequence[str], most: int) -> str:
+    more = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def chooser(expression: str) -> Callable[[str, str], bool]:

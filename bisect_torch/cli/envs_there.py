@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bisect_torch.errors import UsageError
+from bisect_torch.nearest import likest_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from bisect_torch.model import Environment
 
 _NAME_COLUMNS = 24
+
+_MOST = 6
+"""Environments, or releases, that an answer lists."""
+
+_LISTS_ALL = "`bisect-torch envs list` has all"
 
 
 def list_(args: argparse.Namespace) -> int:
@@ -65,9 +71,12 @@ def path(args: argparse.Namespace) -> int:
     picked = every.picked(fitting)
     if len(fitting) > 1:
         _say(f"note: {len(fitting)} environments of {args.version} fit; this is the first of them")
-        for each in (picked, *every.others(picked)):
+        others = every.others(picked)
+        for each in (picked, *others[: _MOST - 1]):
             options = every.options(each) if each is not picked else None
             _say(f"  {every.words(each)}{f': picked by {shlex.join(options)}' if options else ''}")
+        if len(others) >= _MOST:
+            _say(f"  and {len(others) - _MOST + 1} more: {_LISTS_ALL}")
     print(picked.python)
     return 0
 
@@ -104,10 +113,16 @@ def _none_of(version: str, fitting: Sequence[Environment], others: Sequence[Envi
     from bisect_torch.environments import Alike, in_release_order
 
     if others:
-        there = "; ".join(map(Alike(others).words, in_release_order(others)))
-        return UsageError(f"no environment of {version} is the one that was asked for", hint=f"there are: {there}")
+        there = list(map(Alike(others).words, in_release_order(others)))
+        more = f"; and {len(there) - _MOST} more: {_LISTS_ALL}" if len(there) > _MOST else ""
+        return UsageError(
+            f"no environment of {version} is the one that was asked for",
+            hint=f"there are: {'; '.join(there[:_MOST])}{more}",
+        )
     names = list(dict.fromkeys(each.build.name for each in in_release_order(fitting)))
-    known = f"there are: {', '.join(names)}" if names else "there are none"
+    likest = likest_first(version, names)[:_MOST]
+    more = f", and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    known = f"there are: {', '.join(likest)}{more}" if names else "there are none"
     return UsageError(f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them")
 
 

@@ -17,6 +17,9 @@ from bisect_torch.model import Environment
 _OF_EVERY_LOCK = frozenset({"torch", "numpy", "setuptools", "pip", "wheel"})
 """What an environment has that was asked for by nobody, and required by nothing else in it."""
 
+_MOST_PACKAGES = 4
+"""Those that stand beside torch in the words for an environment."""
+
 _REQUIRED = re.compile(r"^Requires-Dist:\s*([\w.-]+)[ \t]*(?:\[([^\]]*)\])?(.*)", re.MULTILINE)
 _FOR_EXTRA = re.compile(r"\bextra\s*==\s*[\"']([^\"']+)")
 
@@ -87,7 +90,9 @@ class Alike:
         """What it is: ``Python 3.12.4, cpu, with torchvision 0.24.1``."""
         parts = [f"Python {environment.python_version}", environment.backend]
         own = {**self._beside[environment.root], **self._other_versions(environment)}
-        parts += [f"with {', '.join(f'{name} {version}' for name, version in own.items())}"] if own else []
+        named = [f"{name} {version}" for name, version in own.items()]
+        more = f" and {len(named) - _MOST_PACKAGES} more" if len(named) > _MOST_PACKAGES else ""
+        parts += [f"with {', '.join(named[:_MOST_PACKAGES])}{more}"] if named else []
         return ", ".join(parts)
 
     def options(self, environment: Environment) -> list[str] | None:

@@ -111,6 +111,23 @@ def test_a_file_in_which_nothing_runs_is_refused_and_left_out_of_a_folder(tmp_pa
     assert [one.file.path.name for one in cases.discover([tmp_path])] == ["repro.py"]
 
 
+def test_of_many_names_few_are_told_the_likest_first(tmp_path: Path) -> None:
+    many = "".join(
+        f"@case(dtype=['float32', 'bfloat16'], n=[1, 2, 3])\ndef sums_{n}(dtype, n): pass\n" for n in range(9)
+    )
+    (tmp_path / "cases.py").write_text(HEAD + many)
+    hints = {
+        "other": "the file has: sums_0, sums_1, sums_2, sums_3, sums_4, sums_5, and 3 more",
+        "sum_7": "did you mean sums_7 or sums_8 or sums_6?",
+        "sums_1[dtype=bfloat16]": "sums_1 has: sums_1[dtype=bfloat16,n=1], sums_1[dtype=bfloat16,n=2], "
+        "sums_1[dtype=bfloat16,n=3], and 3 more",
+    }
+    for name, hint in hints.items():
+        with pytest.raises(UsageError) as raised:
+            cases.discover([f"{tmp_path}/cases.py::{name}"])
+        assert raised.value.hint == hint
+
+
 def test_a_case_of_a_file_is_named_as_for_pytest(tmp_path: Path) -> None:
     file = tmp_path / "cases.py"
     file.write_text(HEAD + "@case(n=[1, 2])\ndef f(n): pass\n@case\ndef g(): pass\n")
@@ -127,7 +144,10 @@ def test_a_case_of_a_file_is_named_as_for_pytest(tmp_path: Path) -> None:
     assert names("script.py::script") == ["script"]
     with pytest.raises(UsageError, match="there is no case 'h'") as raised:
         names("cases.py::h")
-    assert raised.value.hint == "the file has: f, f[n=1], f[n=2], g"
+    assert raised.value.hint == "the file has: f, g"
+    with pytest.raises(UsageError, match=r"there is no instance 'f\[n=3\]'") as raised:
+        names("cases.py::f[n=3]")
+    assert raised.value.hint == "f has: f[n=1], f[n=2]"
     with pytest.raises(UsageError, match="no case is named after ::"):
         names("cases.py::")
     with pytest.raises(UsageError, match="is a folder"):

@@ -165,6 +165,25 @@ def test_environments_of_one_release_are_told_apart_and_each_can_be_picked(
     assert "Python 3.12.4, pypi" in refused
 
 
+def test_of_many_environments_few_are_told(workshop: Workshop, capsys: pytest.CaptureFixture[str]) -> None:
+    many = {f"extra{number}": "1" for number in range(7)}
+    for number in range(9):
+        _stamped(workshop, f"{number}", python_version=f"3.{9 + number}.1", packages={**_PLAIN, **many})
+        version = f"2.{number}.0"
+        _stamped(workshop, f"build {number}", build=Build(BuildKind.RELEASE, version, version))
+
+    assert _envs(workshop, "path", "2.9.1") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 8
+    assert max(map(len, lines)) < 120
+    assert lines[1].endswith(", pypi, with extra0 1, extra1 1, extra2 1, extra3 1 and 3 more")
+    assert lines[-1] == "  and 3 more: `bisect-torch envs list` has all"
+    assert _envs(workshop, "path", "2.9.1", "--python", "3.99") == 2
+    assert "; and 3 more: `bisect-torch envs list` has all\n" in capsys.readouterr().err
+    assert _envs(workshop, "path", "2.8") == 2
+    assert "hint: there are: 2.8.0, 2.0.0, 2.1.0, 2.2.0, 2.3.0, 2.4.0, and 4 more; " in capsys.readouterr().err
+
+
 def test_environments_are_listed_by_release_then_by_what_tells_them_apart(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
