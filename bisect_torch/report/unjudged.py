@@ -154,10 +154,13 @@ _SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
 def _hint_of_missing_file(reason: str) -> str:
     """What to do where a file of the user's own is not there: :mod:`bisect_torch.worker.missing_file` says where."""
     name = reason.removeprefix(WANTS_FILE).partition(", which is not ")[0]
-    if reason.endswith("beside the case file"):
-        return f"Path(__file__).with_name({name!r}) finds it there"
-    if reason.endswith("beside the script"):
-        return f"start the run in the script's folder, or write Path(__file__).with_name({name!r})"
+    write = f"in place of {name!r} write Path(__file__).parent / {name!r} (from pathlib import Path)"
+    if reason.endswith("but beside the case file"):
+        return write
+    if reason.endswith("but beside the script"):
+        return f"start the run in the script's folder, or {write}"
+    if reason.endswith("in which a case runs"):
+        return f"put it beside the case file, and {write}"
     return "put it there and run the same command again"
 
 

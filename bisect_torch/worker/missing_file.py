@@ -56,14 +56,16 @@ def missing_file(raised: BaseException, frames: List[Frame], file: str) -> Optio
         return None
     if not _only_read(os.path.basename(name), list(_sources(file, folder))):
         return None
-    shown = os.path.relpath(name, folder) if os.path.isabs(name) else name
-    said = "it wants the file %s, which is not " % shown
-    if os.path.isabs(name) or not os.path.exists(os.path.join(folder, name)):
+    said = "it wants the file %s, which is not " % (os.path.relpath(name, folder) if os.path.isabs(name) else name)
+    if os.path.isabs(name):
         return said + "there"
+    beside = os.path.exists(os.path.join(folder, name))
     temporary = os.environ.get("TMPDIR", "")
-    if temporary and _lies_in(os.getcwd(), temporary):
+    if not (temporary and _lies_in(os.getcwd(), temporary)):
+        return said + "in the working directory" + (", but beside the script" if beside else "")
+    if beside:
         return said + "in the folder of its own in which a case runs, but beside the case file"
-    return said + "in the working directory, but beside the script"
+    return said + "beside the case file, nor in the folder of its own in which a case runs"
 
 
 def _was_to_be_read(frames: List[Frame]) -> bool:

@@ -92,12 +92,19 @@ def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
         ("it wants the file a/in.pt, which is not there", "put it there and run the same command again"),
         (
             "it wants the file in.pt, which is not in the working directory, but beside the script",
-            "start the run in the script's folder, or write Path(__file__).with_name('in.pt')",
+            "start the run in the script's folder, or in place of 'in.pt' write Path(__file__).parent / 'in.pt' "
+            "(from pathlib import Path)",
         ),
         (
-            "it wants the file in.pt, which is not in the folder of its own in which a case runs, but beside the case "
-            "file",
-            "Path(__file__).with_name('in.pt') finds it there",
+            "it wants the file a/in.pt, which is not in the folder of its own in which a case runs, but beside the "
+            "case file",
+            "in place of 'a/in.pt' write Path(__file__).parent / 'a/in.pt' (from pathlib import Path)",
+        ),
+        (
+            "it wants the file in.pt, which is not beside the case file, nor in the folder of its own in which a case "
+            "runs",
+            "put it beside the case file, and in place of 'in.pt' write Path(__file__).parent / 'in.pt' "
+            "(from pathlib import Path)",
         ),
         ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
         ("a file random.py is imported in place of the real random", "rename that file, and run it with --fresh"),

@@ -50,7 +50,7 @@ def reason(text: str, folder: Path, name: str = "repro.py") -> object:
     return facts.get("reason")
 
 
-WANTED = "it wants the file inputs.pt, which is not there"
+WANTED = "it wants the file inputs.pt, which is not "
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ WANTED = "it wants the file inputs.pt, which is not there"
     ],
 )
 def test_a_file_that_is_only_read_is_wanted(text: str, folder: Path) -> None:
-    assert reason(text, folder) == WANTED
+    assert reason(text, folder) == WANTED + ("there" if "__file__" in text else "in the working directory")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,12 @@ def test_where_it_lies_beside_the_script_that_is_said(folder: Path, monkeypatch:
 def test_a_case_has_a_folder_of_its_own(start: StartWorker, tmp_path: Path, isolation: Isolation) -> None:
     (tmp_path / "inputs.txt").touch()
     path = tmp_path / "cases.py"
-    path.write_text("from bisect_torch import case\n@case\ndef reads(): open('inputs.txt')\n")
-    seen = start().run(CellRequest(path, "case", "reads", isolation=isolation))
-    beside = "which is not in the folder of its own in which a case runs, but beside the case file"
-    assert seen["reason"] == f"it wants the file inputs.txt, {beside}"
+    path.write_text(
+        "from bisect_torch import case\n@case\ndef reads(): open('inputs.txt')\n@case\ndef wants(): open('gone.txt')\n"
+    )
+    worker = start()
+    own = "in the folder of its own in which a case runs"
+    seen = worker.run(CellRequest(path, "case", "reads", isolation=isolation))
+    assert seen["reason"] == f"it wants the file inputs.txt, which is not {own}, but beside the case file"
+    seen = worker.run(CellRequest(path, "case", "wants", isolation=isolation))
+    assert seen["reason"] == f"it wants the file gone.txt, which is not beside the case file, nor {own}"
