@@ -97,6 +97,19 @@ def first_two(report: str, releases: Sequence[str]) -> tuple[str, str]:
     return (named[0], named[-1]) if len(named) > 1 else (releases[0], releases[-1])
 
 
+def _too_old(report: str, releases: Sequence[str]) -> str | None:
+    """The newest version of torch that the report names, where it is older than all releases; else None."""
+    named = {_parts(version): version for version, _ in _VERSION.findall(report)}
+    if not named or not releases or told(report, releases).named:
+        return None
+    newest = max(named)
+    return named[newest] if newest < _parts(releases[0]) else None
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def _about_blocks(choice: Choice) -> Iterator[Advice]:
     if not choice.code.block.closed:
         yield Advice("block", "the block is never closed: all that follows in the report was taken")
@@ -189,6 +202,13 @@ def _about_version(report: str, releases: Sequence[str]) -> Iterator[Advice]:
     by_sentences = told(report, releases)
     if by_sentences.good is not None:
         yield Advice("version", f"by the report {by_sentences.good} is right, and {by_sentences.bad} is not")
+        return
+    if old := _too_old(report, releases):
+        yield Advice(
+            "version",
+            f"the report is about torch {old}, and the first release that this tool runs is {releases[0]}: what broke "
+            "before cannot be found; the next line tells whether the bug is still there",
+        )
         return
     version = reported_version(report)
     if version:

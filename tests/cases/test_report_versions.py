@@ -120,6 +120,25 @@ def test_the_advice_says_what_was_understood() -> None:
     assert (said.kind, said.text) == ("version", "by the report 2.8.0 is right, and 2.9.1 is not")
 
 
+@pytest.mark.parametrize(
+    ("said", "told_version"),
+    [
+        ("PyTorch version: 1.13.1+cu117", "1.13.1"),
+        ("right in torch 1.13.1, wrong in torch 2.3.0", "2.3.0"),
+        ("PyTorch version: 2.4.0", "2.4.0"),
+        ("wrong since torch 2.3.0, with torch 2.9.0 too", None),
+        ("PyTorch version: 2.9.0", None),
+    ],
+)
+def test_a_report_on_older_releases_than_there_are_is_told_so(said: str, told_version: str | None) -> None:
+    report = f"{said}\n```python\nimport torch\nassert torch.ones(1)\n```\n"
+
+    texts = [each.text for each in advice(choose(report), report, as_case=False, releases=RELEASES)]
+
+    about = f"the report is about torch {told_version}, and the first release that this tool runs is 2.4.1"
+    assert [about in text for text in texts if "first release" in text] == [True] * (told_version is not None)
+
+
 def test_the_command_ends_with_a_search_between_the_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report, made = tmp_path / "report.md", tmp_path / "made.py"
     code = "```python\nimport torch, scipy\nassert torch.ones(1)\n```\n"
