@@ -161,7 +161,7 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
         where = " there" if found else f" in {args.results}"
         raise UsageError(f"{case} does not change{where}", hint=_what_changes(found, every))
     first = chosen[0]
-    notes = [] if args.case is not None else [f"{case} was taken: nothing else changes in {args.results}"]
+    notes = [] if args.case is not None else [f"the only row that changes in {args.results} was taken: {case}"]
     if len(chosen) > 1:
         others = "; ".join(f"{each.series.instance} {_ends(each)}" for each in chosen[1:4])
         more = f" and {len(chosen) - 4} more" if len(chosen) > 4 else ""
