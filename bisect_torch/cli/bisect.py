@@ -126,7 +126,7 @@ def command(args: argparse.Namespace) -> int:
 
 def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run_plan import print_plan, print_wrapped, refuse_in_vain
-    from bisect_torch.cli.run_request import tell_late_options
+    from bisect_torch.cli.run_request import tell_late_options, tell_missing_program
     from bisect_torch.engine.search.bisection import Bisection
     from bisect_torch.redaction import inside
     from bisect_torch.report.bisection import BisectionReport
@@ -135,6 +135,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     with profiling.step("planning"):
         request = build_bisection(args)
     tell_late_options(args)
+    tell_missing_program(args, request.run.plan)
     lines = [request.run.file.private.redact(line) for line in _plan_lines(request)]
     if args.dry_run:
         print_plan(request.run, as_json=args.json, lines=lines)

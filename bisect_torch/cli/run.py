@@ -84,7 +84,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.output import drop_stdout
     from bisect_torch.cli.run_findings import findings_of, print_findings
     from bisect_torch.cli.run_plan import print_plan, refuse_in_vain, show_plan
-    from bisect_torch.cli.run_request import build_request, tell_late_options
+    from bisect_torch.cli.run_request import build_request, tell_late_options, tell_missing_program
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
     from bisect_torch.report.terminal import open_report
@@ -101,6 +101,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
             args, in_groups=not elsewhere, partial=True, elsewhere=elsewhere, confirm=not args.no_confirm
         )
     tell_late_options(args)
+    tell_missing_program(args, request.plan)
     if args.dry_run:
         print_plan(request, as_json=args.json)
         refuse_in_vain(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -162,6 +163,27 @@ def tell_late_options(args: argparse.Namespace) -> None:
         print_note(f"{', '.join(late)} after {mark} {goes} to {owner}; options of bisect-torch stand before {mark}")
 
 
+_IN_EVERY_ENVIRONMENT = re.compile(r"python[\d.]*|torchrun")
+
+
+def tell_missing_program(args: argparse.Namespace, plan: EnvironmentPlan) -> None:
+    """Say that a command is found nowhere so far. Which environments bring it is known only once they are there, so
+    that nothing is refused for it."""
+    import shutil
+
+    from bisect_torch.cli.output import print_note
+
+    program = next(iter(args.command_words or ()), None)
+    if program is None or os.sep in program or plan.elsewhere or _IN_EVERY_ENVIRONMENT.fullmatch(program):
+        return
+    there = [str(each.present.python.parent) for each in plan.environments if each.present is not None]
+    if not shutil.which(program, path=os.pathsep.join([*there, os.environ.get("PATH", os.defpath)])):
+        print_note(
+            f"{program} is not on PATH: where no package of the environment brings it (--with PACKAGE), its cells will "
+            "be broken"
+        )
+
+
 class UnreadFiles:
     """Takes the files of folders that cannot be read, and says it; those that stumble over one file, together."""
 
@@ -178,8 +200,6 @@ class UnreadFiles:
         return tuple(self._sentence(why, paths) for why, paths in self._found.items())
 
     def _sentence(self, why: str, paths: Sequence[Path]) -> str:
-        import re
-
         from bisect_torch.report.text import listed
 
         folder = re.escape(str(paths[0].parent) + os.sep)

@@ -177,6 +177,8 @@ def _hint_of_what_lacks(reason: str) -> str:
         return "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'"
     if "is imported in place of" in reason:
         return "rename that file, and run it with --fresh"
+    if reason.startswith("exit status 127") and reason.endswith(": command not found"):
+        return "is its name right? it must be on PATH, or come with a package: --with PACKAGE"
     return "--python chooses a newer one" if reason.startswith("Python cannot read it") else ""
 
 

@@ -325,6 +325,18 @@ def test_an_option_behind_the_dashes_is_said_in_one_line(
     assert said == "note: --from after -- goes to the command; options of bisect-torch stand before --\n"
 
 
+@pytest.mark.parametrize("command", [["run"], ["bisect", "--good", "2.4.1", "--bad", "2.6.0"]])
+def test_a_program_that_is_found_nowhere_is_said_before_environments_are_made(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And is not refused: an environment may bring it."""
+    for program, told in (("nosuchprog", True), ("sh", False), ("python3.12", False), ("torchrun", False)):
+        assert main([*command, "--python", PYTHON, "--dry-run", "--", program, "-m", "x"]) == 0
+        said = capsys.readouterr().err
+        assert ("nosuchprog is not on PATH: " in said) == told
+        assert bool(said) == told
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

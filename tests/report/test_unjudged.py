@@ -106,6 +106,10 @@ def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
             "put it beside the case file, and in place of 'in.pt' write Path(__file__).parent / 'in.pt' "
             "(from pathlib import Path)",
         ),
+        (
+            "exit status 127: nosuch: command not found",
+            "is its name right? it must be on PATH, or come with a package: --with PACKAGE",
+        ),
         ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
         ("a file random.py is imported in place of the real random", "rename that file, and run it with --fresh"),
     ],
