@@ -116,7 +116,8 @@ def _judging(event: Judging) -> str:
     else:
         where = ("both ends, " if len(event.builds) == 2 else "") + _names(event.builds)
     installs = f", {plural(event.installs, 'environment')} to make" if event.installs else ""
-    return f"judging {where}: at most {plural(event.at_most, 'build')} to go{installs}, about {_about(event.seconds)}"
+    time_left = "" if event.seconds is None else f", about {_about(event.seconds)} with confirming"
+    return f"judging {where}: at most {plural(event.at_most, 'build')} to go{installs}{time_left}"
 
 
 def _about(seconds: float) -> str:

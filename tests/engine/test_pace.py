@@ -25,9 +25,25 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_before_anything_was_measured_it_is_a_guess(clock: Clock) -> None:
+def left_s(pace: Pace, builds: int, installs: int, elapsed_s: float | None = None, rows: int = 1) -> float | None:
+    """With six places, where what confirms one row takes as long as one build."""
+    return pace.left_s(builds, installs, elapsed_s, rows=rows, jobs=6)
+
+
+def test_before_anything_was_measured_it_rests_on_earlier_runs_or_is_not_said(clock: Clock) -> None:
     pace = Pace(20.0, list, clock)
-    assert pace.left_s(3, 2, 1.0) == 2 * 20.0 + 3 * (1.0 + PROCESS_S)
+    assert left_s(pace, 3, 2) is None, "the first cell may compile for minutes"
+    assert left_s(pace, 3, 2, 1.0) == 2 * 20.0 + (3 + 1) * (1.0 + PROCESS_S)
+
+
+def test_what_confirms_is_counted_by_rows_and_places(clock: Clock) -> None:
+    pace = Pace(20.0, list, clock)
+    with pace.measuring(1, lambda: 1, jobs=1):
+        clock.now += 10.0
+    assert pace.left_s(1, 0, None, rows=1, jobs=1) == 10.0 + 6 * 10.0
+    assert pace.left_s(1, 0, None, rows=1, jobs=4) == 10.0 + 15.0
+    assert pace.left_s(1, 0, None, rows=1, jobs=16) == 10.0 + 10.0
+    assert pace.left_s(1, 0, None, rows=100, jobs=4) == 10.0 + 60.0
 
 
 def test_installing_and_running_are_measured_apart(clock: Clock) -> None:
@@ -36,10 +52,10 @@ def test_installing_and_running_are_measured_apart(clock: Clock) -> None:
     with pace.measuring(1, lambda: 1, jobs=4):
         clock.now += 37.0
         made.append(30.0)
-    assert pace.left_s(3, 2, 1.0) == 2 * 30.0 + 3 * 7.0
+    assert left_s(pace, 3, 2, 1.0) == 2 * 30.0 + (3 + 1) * 7.0
     with pace.measuring(1, lambda: 1, jobs=4):  # one that is there
         clock.now += 9.0
-    assert pace.left_s(3, 2, 1.0) == 2 * 30.0 + 3 * 8.0
+    assert left_s(pace, 3, 2, 1.0) == 2 * 30.0 + (3 + 1) * 8.0
 
 
 @pytest.mark.parametrize(
@@ -59,7 +75,7 @@ def test_two_ends_that_were_judged_together_are_no_half_each(
     with pace.measuring(2, lambda: rows, jobs):
         clock.now += 50.0
         made += [15.0, 25.0]
-    assert pace.left_s(1, 0, 99.0) == pytest.approx(alone_s)
+    assert pace.run_s(99.0) == pytest.approx(alone_s)
     assert pace.install_s == 20.0
 
 
@@ -76,6 +92,7 @@ def test_what_was_cut_off_or_did_not_run_does_not_count(clock: Clock) -> None:
     with pace.measuring(1, lambda: 0, jobs=1):  # its environment could not be made
         clock.now += 1.0
     assert pace.run_s(1.0) == 1.0 + PROCESS_S
+    assert pace.run_s(None) is None
 
 
 @pytest.mark.parametrize(
@@ -84,4 +101,9 @@ def test_what_was_cut_off_or_did_not_run_does_not_count(clock: Clock) -> None:
 )
 def test_the_time_is_rounded_up(seconds: float, said: str) -> None:
     judging = Judging(("2.6.0",), None, None, at_most=1, installs=0, seconds=seconds)
-    assert _event_words(judging).endswith(f"about {said}")
+    assert _event_words(judging).endswith(f"about {said} with confirming")
+
+
+def test_a_time_that_is_not_known_is_not_said() -> None:
+    judging = Judging(("2.6.0",), None, None, at_most=1, installs=0, seconds=None)
+    assert _event_words(judging) == "judging 2.6.0: at most 1 build to go"

@@ -274,7 +274,8 @@ def test_on_a_terminal_no_word_is_parted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stream.getvalue().splitlines() == [
         "judging 2.2.0, between 2.1.0 (ok) and",
         "  2.3.0 (wrong): at most 2 builds to go,",
-        "  1 environment to make, about 2 min",
+        "  1 environment to make, about 2 min with",
+        "  confirming",
     ]
 
 
@@ -304,7 +305,7 @@ def test_each_step_is_one_line_and_quiet_keeps_only_failures() -> None:
         assert stream.getvalue().endswith("\n")
     assert loud.getvalue().splitlines() == [
         "judging 2.2.0, between 2.1.0 (ok) and 2.3.0 (wrong): at most 2 builds to go, 1 environment to make, about "
-        "2 min",
+        "2 min with confirming",
         "2.2.0: downloading 900 MB",
         "2.2.0: no environment: no \\x1b wheel",
         "2.2.0: ok (2), wrong (1)",

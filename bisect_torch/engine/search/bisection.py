@@ -174,14 +174,14 @@ class Bisection:
             failed = {name: Reading(State.UNJUDGED, reason=reason) for name, reason in self._watch.failed.items()}
             answer = step(self._question, failed)
             if isinstance(answer, Probe):
-                self._announce(answer, failed, 1.0)
+                self._announce(answer, failed, None)
                 return answer
         for series in self._steady():
             readings = self._readings(series)
             answer = step(self._question, readings, present=self._present())
             if isinstance(answer, Probe):
                 elapsed = [point.elapsed_s for point in series.points if point is not None and point.elapsed_s]
-                self._announce(answer, readings, max(elapsed, default=1.0))
+                self._announce(answer, readings, max(elapsed, default=None))
                 return answer
         return None
 
@@ -189,7 +189,7 @@ class Bisection:
         planned = (each.build.name for each in self._run.plan.environments if each.present is not None)
         return {*planned, *self._ahead.made}
 
-    def _announce(self, probe: Probe, readings: Readings, elapsed_s: float) -> None:
+    def _announce(self, probe: Probe, readings: Readings, elapsed_s: float | None) -> None:
         present = self._present()
         if self._request.ahead:
             names = ahead(self._question, readings, probe, 2 * self._request.ahead, present=present)
@@ -198,7 +198,8 @@ class Bisection:
         now = sum(name in missing for name in probe.builds)
         installs = now + min(max(0, probe.at_most - len(probe.builds)), len(missing) - now)
         ends = [None if name is None else (name, readings[name].signature) for name in (probe.older, probe.newer)]
-        seconds = self._pace.left_s(probe.at_most, installs, elapsed_s)
+        rows = max(1, len(self._steady()))
+        seconds = self._pace.left_s(probe.at_most, installs, elapsed_s, rows=rows, jobs=self._run.jobs)
         self._tell(Judging(probe.builds, ends[0], ends[1], probe.at_most, installs, seconds))
 
     def _probe(self, probe: Probe) -> None:

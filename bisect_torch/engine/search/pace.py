@@ -1,4 +1,4 @@
-"""How long the rest of a search will take: a guess at first, then by what its builds have taken so far."""
+"""How long the rest of a search will take, by what its builds have taken so far; nothing is said before."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from bisect_torch.engine.search.weighing import PROCESS_S
+
+CONFIRMING_RUNS = 6
+"""Of a row with one change: two more of each of its ends, and one of the first and of the last build."""
 
 
 class Pace:
@@ -32,17 +35,30 @@ class Pace:
         made = self._made()
         return sum(made) / len(made) if made else self._guess_s
 
-    def run_s(self, elapsed_s: float) -> float:
-        """For judging one build by itself.
+    def run_s(self, elapsed_s: float | None) -> float | None:
+        """For judging one build by itself; None where nothing tells yet: a cell may compile for a minute.
 
         Args:
-            elapsed_s: The longest of the cells that are known, for a guess while no build was measured.
+            elapsed_s: The longest of the cells that are known from earlier runs, for a guess while this search has
+                measured no build; None where there are none.
         """
-        return sum(self._run_s) / len(self._run_s) if self._run_s else elapsed_s + PROCESS_S
+        if self._run_s:
+            return sum(self._run_s) / len(self._run_s)
+        return None if elapsed_s is None else elapsed_s + PROCESS_S
 
-    def left_s(self, builds: int, installs: int, elapsed_s: float) -> float:
-        """For so many builds and environments, one after another."""
-        return installs * self.install_s + builds * self.run_s(elapsed_s)
+    def left_s(self, builds: int, installs: int, elapsed_s: float | None, *, rows: int, jobs: int) -> float | None:
+        """For so many builds and environments, one after another, and for confirming what comes out.
+
+        Args:
+            elapsed_s: See :meth:`run_s`, as for None.
+            rows: Cells of each build.
+            jobs: Cells that run at once.
+        """
+        run_s = self.run_s(elapsed_s)
+        if run_s is None:
+            return None
+        confirming_s = run_s * max(1.0, CONFIRMING_RUNS * min(rows, jobs) / jobs)
+        return installs * self.install_s + builds * run_s + confirming_s
 
     @contextlib.contextmanager
     def measuring(self, builds: int, rows: Callable[[], int], jobs: int) -> Iterator[None]:

@@ -195,7 +195,7 @@ class Judging:
         newer: The one above.
         at_most: Builds to judge until the end, these included, when all goes as usual.
         installs: How many environments that takes at most.
-        seconds: A guess at how long.
+        seconds: How long that and the confirming will take; None where nothing tells yet.
     """
 
     builds: tuple[str, ...]
@@ -203,7 +203,7 @@ class Judging:
     newer: tuple[str, str] | None
     at_most: int
     installs: int
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True)
