@@ -274,8 +274,8 @@ def test_on_a_terminal_no_word_is_parted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stream.getvalue().splitlines() == [
         "judging 2.2.0, between 2.1.0 (ok) and",
         "  2.3.0 (wrong): at most 2 builds to go,",
-        "  1 environment to make, about 2 min with",
-        "  confirming",
+        "  1 environment to make, about 2 min",
+        "  with confirming",
     ]
 
 
