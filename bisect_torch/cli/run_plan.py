@@ -202,6 +202,10 @@ def _would_run(request: RunRequest) -> list[str]:
     more += " and the tests that pytest finds there" if suites else ""
     would_run = f"would run {plural(len(names), 'instance')}{more} on each build"
     left = len(names) - MOST_NAMES
+    if request.shard is not None and not (request.builds and (names or more)):
+        from bisect_torch.cli.sharding import empty_line
+
+        return [empty_line(request)]
     return [would_run, *(f"  {name}" for name in names[:MOST_NAMES]), *([f"  and {left:,} more"] if left > 0 else [])]
 
 

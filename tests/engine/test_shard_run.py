@@ -183,6 +183,11 @@ def test_a_part_of_nothing_says_so_and_makes_no_environment(index: FakeIndex, tm
     answer = tool.run("literal.py", "--from", "2.1.0", "--quiet", "--shard", "1/9" if by == "build" else "9/9",
                       "--shard-by", by)  # fmt: skip
 
+    dry = tool.run("literal.py", "--from", "2.1.0", "--dry-run", "--shard", "1/9" if by == "build" else "9/9",
+                   "--shard-by", by)  # fmt: skip
+
+    assert dry.code == 0
+    assert re.search(r"^shard ./9 is empty: none of the (builds|instances) is in it$", dry.stdout, re.MULTILINE)
     assert (answer.code, answer.stdout) == (0, "")
     assert re.fullmatch(r"note: shard ./9 is empty: none of the (builds|instances) is in it\n", answer.stderr)
     assert list((tmp_path / "store" / "envs").glob("*")) == []
