@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Put the results of several files into one: shards of a run, several machines, a run that was killed (its
 journal is read too). Each observation is kept once, with the manifests, locks and case texts. The files
-that are read are not changed, unless the one after -o is among them: then the others are added to it.
+that are read are not changed, unless the one after -o is among them: then the others are added to it,
+and what it holds stays as it is.
 With -k only the rows that fit come into a new file: what was run by mistake stays where it is.
 """
 
@@ -62,10 +63,14 @@ def command(args: argparse.Namespace) -> int:
     _refuse_twice(args.files)
     _refuse_other_file(args.output, args.files)
     _refuse_taking_out(args)
-    files = [ResultsFile.open(path, must_exist=True) for path in args.files]
+    place = args.output.resolve()
+    # Of two records of one observation that of the file named first is kept: what a file holds stays as it is there.
+    paths = sorted(args.files, key=lambda path: path.resolve() != place)
+    own = paths[0].resolve() == place
+    files = [ResultsFile.open(path, must_exist=True) for path in paths]
     target = ResultsFile.open(args.output)
-    _tell_problems(args.files, files)
-    parts = [Part(str(path), file.observations(), file.metadata) for path, file in zip(args.files, files, strict=True)]
+    _tell_problems(paths, files)
+    parts = [Part(str(path), file.observations(), file.metadata) for path, file in zip(paths, files, strict=True)]
     every = sum(len(part.observations) for part in parts)
     if args.select is not None:
         parts = _only(parts, args.select)
@@ -74,7 +79,8 @@ def command(args: argparse.Namespace) -> int:
     target.take_over(merged.observations, merged.metadata)
     target.finish()
     told = left_out if args.select is not None else None
-    print_lines(merge_lines(parts, merged, str(args.output), width_for(sys.stdout), left_out=told))
+    width = width_for(sys.stdout)
+    print_lines(merge_lines(parts, merged, str(args.output), width, left_out=told, added_to_first=own))
     return int(bool(merged.conflicts or merged.other_texts))
 
 

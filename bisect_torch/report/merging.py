@@ -13,29 +13,37 @@ MOST = 20
 
 
 def merge_lines(
-    parts: Sequence[Part], merged: Merged, output: str, width: int, *, left_out: int | None = None
+    parts: Sequence[Part],
+    merged: Merged,
+    output: str,
+    width: int,
+    *,
+    left_out: int | None = None,
+    added_to_first: bool = False,
 ) -> list[Line]:
     """The whole text, in lines of at most ``width`` columns.
 
     Args:
         left_out: Observations of rows that were not chosen, which are not among the parts; None where there was nothing
             to choose.
+        added_to_first: The first part is the file that was written.
     """
     lines: list[Line] = []
-    for text in _texts(parts, merged, output, left_out):
+    for text in _texts(parts, merged, output, left_out, len(parts[0].observations) if added_to_first else 0):
         indent = " " * (len(text) - len(text.lstrip(" ")))
         words = text.strip().split(" ")
         lines += [((line, ""),) for line in wrap([indent + words[0], *words[1:]], width, indent=indent + "  ")]
     return lines
 
 
-def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | None) -> Iterator[str]:
+def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | None, own: int) -> Iterator[str]:
     for part in parts:
         yield f"{clean(part.name)}: {_size(part.observations, len(part.metadata.runs))}"
     if left_out is not None:
         some = f"left out: {plural(left_out, 'observation')} of rows that -k does not choose"
         yield some if left_out else "nothing is left out: -k chooses every row"
-    yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}" + (
+    added = f", {len(merged.observations) - own:,} of them added" if own else ""
+    yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}{added}" + (
         f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file" if merged.repeated else ""
     )
     yield from _conflicts(merged)

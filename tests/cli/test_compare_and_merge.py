@@ -269,6 +269,20 @@ def test_conflicts_are_named_and_end_with_1(folder: Path, capsys: pytest.Capture
     assert ResultsFile.open(folder / "all.parquet").observations()[0] == OURS[0]
 
 
+def test_what_a_file_holds_stays_as_it_is_when_others_are_added_to_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it is named, and with a journal beside it that no Parquet file holds yet."""
+    write(folder / "a.parquet", OURS[:1], ended=False)
+    write(folder / "b.parquet", [dataclasses.replace(OURS[0], elapsed_s=9.0), elsewhere(OURS[1])])
+    assert main(["merge", "b.parquet", "a.parquet", "-o", "a.parquet"]) == 1
+    out = capsys.readouterr().out
+    assert "a.parquet: 2 observations of 1 run, 1 of them added; " in out
+    assert "that of a.parquet is kept, not that of b.parquet\n" in out
+    assert ResultsFile.open(folder / "a.parquet").observations() == [OURS[0], elsewhere(OURS[1])]
+    assert not (folder / "a.parquet.journal").exists()
+
+
 def test_a_cell_that_differs_between_the_files_is_named_and_no_conflict(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
