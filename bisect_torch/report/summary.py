@@ -217,14 +217,15 @@ def _to(names: Sequence[str]) -> str:
 
 
 def count_words(findings: Findings) -> list[str]:
-    """``27 ok``, ``2 wrong``, …, ``3 flaky``, ``1 not run``."""
+    """``27 ok``, ``2 wrong``, …, ``of these 3 flaky``, ``1 not run``."""
+    not_run = findings.not_run()
+    return [*_ran_words(findings), *([f"{not_run:,} not run"] if not_run else [])]
+
+
+def _ran_words(findings: Findings) -> list[str]:
     counts = findings.counts()
     words = [f"{counts[verdict]:,} {verdict.value}" for verdict in Verdict if counts[verdict]]
-    if findings.not_run():
-        words.append(f"{findings.not_run():,} not run")
-    if findings.flaky():
-        words.append(f"of these {findings.flaky():,} flaky")
-    return words
+    return [*words, *([f"of these {findings.flaky():,} flaky"] if findings.flaky() else [])]
 
 
 def _took(findings: Findings, cells: int) -> str:
@@ -232,7 +233,7 @@ def _took(findings: Findings, cells: int) -> str:
     if findings.seconds is None:
         return ""
     took = f"in {seconds_words(findings.seconds)}"
-    known = 0 if findings.ran is None else cells - findings.ran - findings.not_run()
+    known = 0 if findings.ran is None else cells - findings.ran
     if not known:
         return f" {took}"
     ran = f", {findings.ran:,} run {took}" if findings.ran else ""
@@ -240,8 +241,10 @@ def _took(findings: Findings, cells: int) -> str:
 
 
 def _counts(findings: Findings, width: int) -> Iterable[Line]:
-    cells = sum(len(each.builds) for each in findings.series)
-    text = f"{plural(cells, 'cell')}{_took(findings, cells)}: {', '.join(count_words(findings)) or 'none'}"
+    not_run = findings.not_run()
+    cells = sum(len(each.builds) for each in findings.series) - not_run
+    beside = f"; {not_run:,} not run" if not_run else ""
+    text = f"{plural(cells, 'cell')}{_took(findings, cells)}: {', '.join(_ran_words(findings)) or 'none'}{beside}"
     return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")]
 
 
