@@ -1,11 +1,11 @@
 """What observations mean. Pure: no input, no output, no clock."""
 
-from bisect_torch.analysis.confirm import Confirmation, Wanted, flaky_repeats, wanted_repeats
+from bisect_torch.analysis.confirm import Confirmation, Wanted, wanted_repeats
 from bisect_torch.analysis.judge import Tolerances, judge
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.analysis.ordering import PlannedOrder, planned
 from bisect_torch.analysis.series import Row, alike, build_series, counted
-from bisect_torch.analysis.transitions import confirmed, fold, transition_kind, transitions
+from bisect_torch.analysis.transitions import confirmed, flaky_repeats, fold, transition_kind, transitions
 
 __all__ = [
     "Confirmation",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,7 @@ from bisect_torch.analysis.cells import Cell
 from bisect_torch.analysis.column_cells import ColumnRows
 from bisect_torch.analysis.judge import Tolerances
 from bisect_torch.analysis.series import Row, alike, collect, series_of
-from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, changes
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, FALSE_TRANSITION, changes, flaky_repeats
 from bisect_torch.model import Isolation, Observation, Point, Verdict
 
 
@@ -32,7 +31,7 @@ class Confirmation:
             it, or of those that have run so far.
     """
 
-    false_transition: float = 1e-4
+    false_transition: float = FALSE_TRANSITION
     base_repeats: int = 1
     lost_repeats: int = 3
     budget_s: float | None = None
@@ -75,18 +74,6 @@ class _Need:
         once = max((o.elapsed_s or o.timeout_s or 0.0 for o, _ in self.cell.judged), default=0.0)
         processes = self.own if self.cell.forked else self.own + self.forks
         return once * (self.forks + self.own) + settings.own_process_s * processes
-
-
-def flaky_repeats(builds: int, false_transition: float) -> int:
-    """Repeats of every cell of a case that is known to be flaky.
-
-    A cell that gives one answer with probability p and another with 1 - p shows n times the first with p**n. Two
-    neighbours show a false transition when one is all the first and the other all the second: 2 * (p * (1 - p))**n, at
-    most 2 * 4**-n, at p = 1/2. A series has ``builds - 1`` neighbours, so n is the least with
-    ``2 * (builds - 1) * 4**-n <= false_transition``; it is 10 for 15 builds and 1e-4.
-    """
-    neighbours = max(1, builds - 1)
-    return max(CONFIRMING_PROCESSES, math.ceil(math.log(2 * neighbours / false_transition, 4)))
 
 
 def wanted_repeats(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from bisect_torch.model import Point, Series, Transition, TransitionKind, Verdict
 
 CONFIRMING_PROCESSES = 3
 """An end of a transition has run in this many different worker processes before the transition is confirmed."""
+
+FALSE_TRANSITION = 1e-4
+"""Accepted probability that a row of a case that is flaky shows a false transition."""
 
 NOT_RUN = "not run"
 """Why nothing is known of a build on which a cell has never run."""
@@ -26,6 +30,8 @@ def transitions(series: Series, *, over_absent: bool = False) -> list[Transition
     Args:
         over_absent: Builds whose torch lacks the name are no ends either: a change from before to after them is one.
     """
+    found = changes(series.builds, series.answers, over_absent=over_absent)
+    enough = enough_processes(series.answers) if found else CONFIRMING_PROCESSES
     return [
         Transition(
             kind=transition_kind(before, after),
@@ -33,9 +39,9 @@ def transitions(series: Series, *, over_absent: bool = False) -> list[Transition
             before=before,
             after=after,
             between=between,
-            confirmed=confirmed(before) and confirmed(after),
+            confirmed=confirmed(before, enough) and confirmed(after, enough),
         )
-        for one, other, between in changes(series.builds, series.answers, over_absent=over_absent)
+        for one, other, between in found
         if (before := series.points[one]) is not None and (after := series.points[other]) is not None
     ]
 
@@ -78,9 +84,44 @@ def transition_kind(before: Point, after: Point) -> TransitionKind:
     return TransitionKind.CHANGED
 
 
-def confirmed(point: Point) -> bool:
-    """Whether a point has run often enough, and independently enough, to be the end of a printed transition."""
-    return point.processes >= CONFIRMING_PROCESSES and point.own_process
+def confirmed(point: Point, enough: int = CONFIRMING_PROCESSES) -> bool:
+    """Whether a point has run often enough, and independently enough, to be the end of a printed transition.
+
+    Args:
+        enough: See :func:`enough_processes`.
+    """
+    return ran_enough(point, enough) and point.own_process
+
+
+def ran_enough(point: Point, enough: int) -> bool:
+    """Whether a point has run in so many processes; what times out is not waited for more often than elsewhere."""
+    timed_out = point.judgement.verdict is Verdict.TIMEOUT
+    return point.processes >= (CONFIRMING_PROCESSES if timed_out else enough)
+
+
+def enough_processes(answers: Sequence[Point | None]) -> int:
+    """In how many processes the end of a transition must have given one answer, in a row with these answers.
+
+    Where a build is flaky, that others give one answer a few times may be chance: see :func:`flaky_repeats`; twice as
+    many where most are flaky.
+    """
+    judged = [point for point in answers if point is not None and point.judgement.verdict.judged]
+    flaky = sum(point.flaky for point in judged)
+    if not flaky:
+        return CONFIRMING_PROCESSES
+    return flaky_repeats(len(answers)) * (2 if 2 * flaky > len(judged) else 1)
+
+
+def flaky_repeats(builds: int, false_transition: float = FALSE_TRANSITION) -> int:
+    """Repeats of every cell of a case that is known to be flaky.
+
+    A cell that gives one answer with probability p and another with 1 - p shows n times the first with p**n. Two
+    neighbours show a false transition when one is all the first and the other all the second: 2 * (p * (1 - p))**n, at
+    most 2 * 4**-n, at p = 1/2. A series has ``builds - 1`` neighbours, so n is the least with
+    ``2 * (builds - 1) * 4**-n <= false_transition``; it is 10 for 15 builds and 1e-4.
+    """
+    neighbours = max(1, builds - 1)
+    return max(CONFIRMING_PROCESSES, math.ceil(math.log(2 * neighbours / false_transition, 4)))
 
 
 def why_not_solid(point: Point | None) -> str:

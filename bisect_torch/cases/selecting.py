@@ -82,7 +82,8 @@ def no_such_case(name: str, instances: Sequence[Instance]) -> UsageError:
     case = name.partition("[")[0]
     rows = likest_first(name, (each.name for each in instances if each.case.name == case))
     if rows:  # the case is there, with other parameters: their names are long
-        return UsageError(f"there is no instance {name!r}", hint=f"{case} has: {_first(rows, 3)}")
+        known = f"{case} has no parameters" if rows == [case] else f"{case} has: {_first(rows, 3)}"
+        return UsageError(f"there is no instance {name!r}", hint=known)
     names = list(dict.fromkeys(each.case.name for each in instances))
     near = nearest_names(name, names, most=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the file has: {_first(names, 6)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, ran_enough
 from bisect_torch.model import Point, Series
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
@@ -76,16 +76,18 @@ def agreeing(point: Point) -> int:
     return min(point.processes, point.counts.get(point.judgement.signature, point.processes))
 
 
-def lacking(points: Iterable[Point], *, ends: int) -> str:
+def lacking(points: Iterable[Point], *, ends: int, enough: int = CONFIRMING_PROCESSES) -> str:
     """How many processes are needed, to follow how many there are; empty where there are enough.
 
     Args:
         points: Of all instances, at one end or at both.
         ends: One or two.
+        enough: How many, see :func:`~bisect_torch.analysis.transitions.enough_processes`.
     """
-    if all(point.processes >= CONFIRMING_PROCESSES for point in points):
+    if all(ran_enough(point, enough) for point in points):
         return ""
-    return f" ({' and '.join([str(CONFIRMING_PROCESSES)] * ends)} are needed)"
+    why = ", since other builds are flaky" if enough > CONFIRMING_PROCESSES else ""
+    return f" ({' and '.join([str(enough)] * ends)} are needed{why})"
 
 
 def key_of(series: Series) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN
+from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN, enough_processes
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -195,7 +195,8 @@ def _confidence(group: Sequence[Transition], findings: Findings) -> str:
     after = min(agreeing(each.after) for each in group)
     own = all(each.before.own_process and each.after.own_process for each in group)
     how = ", each side once in its own interpreter" if own else ""
-    needed = lacking([point for each in group for point in (each.before, each.after)], ends=2)
+    enough = max(enough_processes(each.series.answers) for each in group)
+    needed = lacking([point for each in group for point in (each.before, each.after)], ends=2, enough=enough)
     text = f"{before} and {after} processes agree{needed}{how}"
     if all(each.confirmed for each in group):
         return text

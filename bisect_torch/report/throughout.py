@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bisect_torch.analysis.confirm import Confirmation, flaky_repeats
-from bisect_torch.analysis.transitions import confirmed
+from bisect_torch.analysis.transitions import confirmed, flaky_repeats
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.phrases import SEVERAL, does
@@ -47,7 +46,7 @@ def flaky_sentence(series: Sequence[Series], findings: Findings) -> Sentence | N
 
 def _few_elsewhere(series: Sequence[Series]) -> str:
     """That the builds that are not flaky ran too few times to tell, to follow what is told of the flaky ones."""
-    enough = flaky_repeats(len(series[0].builds), Confirmation().false_transition)
+    enough = flaky_repeats(len(series[0].builds))
     runs: dict[str, int] = {}
     for each in series:
         for point in each.answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import statistics
@@ -34,6 +35,37 @@ def point(word: str, build: str) -> Point | None:
 def series(*words: str) -> Series:
     builds = tuple(f"2.{number}.0" for number in range(len(words)))
     return Series("f.py", "case", "cpu", builds, tuple(point(w, b) for w, b in zip(words, builds, strict=True)))
+
+
+def ran(of: Series, processes: int) -> Series:
+    points = (None if each is None else dataclasses.replace(each, processes=processes) for each in of.points)
+    return dataclasses.replace(of, points=tuple(points))
+
+
+@pytest.mark.parametrize(
+    ("words", "enough"),
+    [
+        (("ok", "wrong", "wrong", "ok"), 3),
+        (("ok", "flaky", "wrong", "wrong"), 8),  # 2 * 3 * 4**-8 <= 1e-4
+        (("ok", "flaky", "wrong", "flaky", "flaky"), 18),  # most are flaky
+        (("ok", "timeout", "flaky", "ok"), 8),
+        (("timeout", "timeout", "flaky", "error:A"), 8),
+    ],
+)
+def test_beside_flaky_builds_more_processes_confirm_a_transition(words: tuple[str, ...], enough: int) -> None:
+    """Of a case that is random on one build, three and three that agree may be chance on others."""
+    row = series(*words)
+    assert not any(each.confirmed for each in transitions(ran(row, enough - 1)))
+    found = transitions(ran(row, enough))
+    assert found
+    assert all(each.confirmed for each in found)
+
+
+def test_a_timeout_is_not_waited_for_more_often_beside_flaky_builds() -> None:
+    row = series("timeout", "flaky", "ok")
+    points = (row.points[0], row.points[1], dataclasses.replace(row.points[2], processes=8))
+    (found,) = transitions(dataclasses.replace(row, points=points))
+    assert (found.before.processes, found.confirmed) == (3, True)
 
 
 def shortened(found: list[Transition]) -> list[tuple[str, str, str, tuple[str, ...]]]:

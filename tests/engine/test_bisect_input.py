@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[list[str], Prepare, int, str]] = {
                             "range is empty"),
     "an end left out": (["cases.py", *ENDS, "--exclude", "2.3.0"], nothing, 2, "does not take part"),
     "unknown case": (["cases.py::answer", *ENDS], nothing, 2, "there is no case 'answer'"),
-    "unknown instance": (["cases.py::answers[n=3]", *ENDS], nothing, 2, "there is no case 'answers[n=3]'"),
+    "unknown instance": (["cases.py::answers[n=3]", *ENDS], nothing, 2, "there is no instance 'answers[n=3]'"),
     "no file": (["nothing.py", *ENDS], nothing, 2, "no such file"),
     "a case file that is none": (["broken.py", *ENDS], broken_syntax, 2, "broken.py"),
     "results that are no Parquet": (["cases.py", *ENDS], not_parquet, 2, "is not a Parquet file, but text"),

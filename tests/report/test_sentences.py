@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bisect_torch.analysis import Tolerances, judge
+from bisect_torch.analysis import Tolerances, judge, transitions
 from bisect_torch.model import ASSERTION
 from bisect_torch.report.sentences import sentences
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
@@ -555,6 +555,14 @@ def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_
 
     assert "from 2.5.0 or an earlier release that was not run (last good 2.4.1)" in found.text
     assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
+
+
+def test_beside_flaky_builds_it_is_said_how_many_processes_are_needed():
+    row = series("f", "ok", "wrong", "ok|wrong")
+    found = [each for each in sentences(findings(row, transitions=tuple(transitions(row)))) if each.kind == "broke"]
+    assert found[0].text.endswith(", not confirmed.")
+    words = "not confirmed: 3 and 3 processes agree (8 and 8 are needed, since other builds are flaky)"
+    assert dict(found[0].evidence)["confidence"].startswith(words)
 
 
 def test_releases_that_did_not_take_part_come_with_the_line_that_runs_them():
