@@ -80,7 +80,7 @@ MEANT: dict[str, tuple[list[str], str]] = {
     "a choice mistyped": (["report", "x.parquet", "--format", "markdwon"], "did you mean 'markdown'?"),
     "a shell mistyped": (["completion", "bsh"], "did you mean 'bash'?"),
     "no results": (["report"], "for example: bisect-torch report results.parquet repro > issue.md"),
-    "no results, nor a case": (["attribute"], "for example: bisect-torch attribute results.parquet repro"),
+    "no results, nor a case": (["attribute"], "for example: bisect-torch attribute results.parquet"),
     "no command of envs": (["envs"], "for example: bisect-torch envs build --from 2.9.0 --python 3.12"),
     "results mistyped": (
         ["judge", "reslts.parquet"],
@@ -214,7 +214,7 @@ def test_names_may_stand_behind_options(words: list[str], name: str, value: obje
     ("words", "missing"),
     [
         (["judge"], "RESULTS is missing"),
-        (["attribute"], "RESULTS and CASE are missing"),
+        (["attribute"], "RESULTS is missing"),
         (["recheck"], "RESULTS is missing"),
         (["compare", "a.parquet"], "B is missing"),
     ],

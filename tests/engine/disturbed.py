@@ -201,7 +201,7 @@ def undisturbed(folder: Path, index: FakeIndex) -> Undisturbed:
     assert answer.code == 1, answer.stderr
     assert place.left_over() == []
     rows = place.rows()
-    assert {row.verdict for row in rows.values()} == {"ok", "wrong"}
+    assert {row.verdict for row in rows.values()} == {"ok", "wrong"}, answer.stdout
     assert sum(place.logged().values()) == len(rows)
     for name in ("expansions", "staged"):
         for path in (place.store / name).iterdir():
