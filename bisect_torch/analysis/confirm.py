@@ -9,7 +9,7 @@ from bisect_torch.analysis.cells import Cell
 from bisect_torch.analysis.column_cells import ColumnRows
 from bisect_torch.analysis.judge import Tolerances
 from bisect_torch.analysis.series import Row, alike, collect, series_of
-from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, FALSE_TRANSITION, changes, flaky_repeats
+from bisect_torch.analysis.transitions import CONFIRMING_PROCESSES, FALSE_TRANSITION, changes, repeats_beside_flaky
 from bisect_torch.model import Isolation, Observation, Point, Verdict
 
 
@@ -94,8 +94,8 @@ def wanted_repeats(
       full teardown, and one for each of them would take hours.
     - A cell that gave one answer in forks and another in an interpreter of its own: more of those, until one differs
       or enough agree.
-    - Once a cell of a series is flaky, every judged cell of it up to :func:`flaky_repeats` processes, twice as many
-      where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
+    - Once a cell of a series is flaky, every judged cell of it up to :func:`repeats_beside_flaky` processes, twice as
+      many where most are flaky; a cell that turns out flaky has enough. A case that is flaky everywhere else gives a
       convincing false series: each build shows one of its answers by chance. Where most are flaky and all others give
       one answer, there is no transition to be told, and more repeats can make none: those of the others that have a
       flaky build on either side then run in three processes at most, and the sentence says that these are few.
@@ -189,12 +189,10 @@ def _needs(
 ) -> Iterator[_Need]:
     points = _judged(answers)
     ends, outermost = _ends(builds, answers), _outermost(points, edges)
-    most = flaky_repeats(len(builds), settings.false_transition)
     # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
     to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}
     flaky = [build for build, wanted in to_confirm.items() if not wanted]
-    if 2 * len(flaky) > len(points):
-        most *= 2
+    most = repeats_beside_flaky(len(builds), len(points), len(flaky), settings.false_transition)
     enclosed = _between(list(points), flaky) if 2 * len(flaky) > len(points) and not ends else []
     for build, point in points.items():
         forks, own, reason, priority = 0, 0, "", 0

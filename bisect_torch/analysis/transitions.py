@@ -107,9 +107,13 @@ def enough_processes(answers: Sequence[Point | None]) -> int:
     """
     judged = [point for point in answers if point is not None and point.judgement.verdict.judged]
     flaky = sum(point.flaky for point in judged)
-    if not flaky:
-        return CONFIRMING_PROCESSES
-    return flaky_repeats(len(answers)) * (2 if 2 * flaky > len(judged) else 1)
+    return repeats_beside_flaky(len(answers), len(judged), flaky) if flaky else CONFIRMING_PROCESSES
+
+
+def repeats_beside_flaky(builds: int, judged: int, flaky: int, false_transition: float = FALSE_TRANSITION) -> int:
+    """Repeats of the cells of a row of which so many of the judged ones are flaky: both what is run and what is asked
+    for, see :func:`enough_processes`."""
+    return flaky_repeats(builds, false_transition) * (2 if 2 * flaky > judged else 1)
 
 
 def flaky_repeats(builds: int, false_transition: float = FALSE_TRANSITION) -> int:
