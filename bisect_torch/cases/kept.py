@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Beside, Observation, beside
 
 _PART = re.compile(r"[^\W.][\w.-]*")
@@ -79,8 +80,7 @@ def refuse_inputs(observations: Iterable[Observation]) -> None:
     for each in observations:
         needed = [name for name, file in _beside(each).read.items() if file.is_input]
         if needed:
-            more = f" and {len(needed) - 1} more" if needed[1:] else ""
-            raise UsageError(f"it reads {needed[0]}{more} beside its file, and results hold no data files")
+            raise UsageError(f"it reads {first_of(needed, 1)} beside its file, and results hold no data files")
 
 
 def _beside(observation: Observation) -> Beside:

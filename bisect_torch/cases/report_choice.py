@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from bisect_torch.cases.report_blocks import blocks, clean_text
 from bisect_torch.cases.report_code import Code, code_of, defined, undefined
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 
 _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-repl", "python-console", "console"})
 _MAYBE = frozenset({"", "none", "text", "txt", "plaintext", "code"})
@@ -113,5 +114,4 @@ def _no_code(every: Sequence[Code], report: str) -> str:
 
 def _places(codes: Sequence[Code]) -> str:
     shown = [f"line {code.block.line}" + (f" ({code.block.language})" if code.block.language else "") for code in codes]
-    more = f" and {len(shown) - 6} more" if len(shown) > 6 else ""
-    return ", ".join(shown[:6]) + more
+    return first_of(shown, 6)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Protocol, TypeVar
 
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Instance
 from bisect_torch.nearest import likest_first, nearest_names
 
@@ -82,17 +83,12 @@ def no_such_case(name: str, instances: Sequence[Instance]) -> UsageError:
     case = name.partition("[")[0]
     rows = likest_first(name, (each.name for each in instances if each.case.name == case))
     if rows:  # the case is there, with other parameters: their names are long
-        known = f"{case} has no parameters" if rows == [case] else f"{case} has: {_first(rows, 3)}"
+        known = f"{case} has no parameters" if rows == [case] else f"{case} has: {first_of(rows, 3)}"
         return UsageError(f"there is no instance {name!r}", hint=known)
     names = list(dict.fromkeys(each.case.name for each in instances))
     near = nearest_names(name, names, most=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the file has: {_first(names, 6)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the file has: {first_of(names, 6)}"
     return UsageError(f"there is no case {name!r}", hint=hint)
-
-
-def _first(names: Sequence[str], most: int) -> str:
-    more = f", and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def chooser(expression: str) -> Callable[[str, str], bool]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bisect_torch.cli.options import add_pass_env_option, add_store_option
 from bisect_torch.cli.running_options import add_dry_run_option
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.redaction import HIDDEN, STORE, inside
 
 if TYPE_CHECKING:
@@ -163,10 +164,9 @@ def _choose(args: argparse.Namespace, file: ResultsFile) -> tuple[Transition, tu
     first = chosen[0]
     notes = [] if args.case is not None else [f"the only row that changes in {args.results} was taken: {case}"]
     if len(chosen) > 1:
-        others = "; ".join(f"{each.series.instance} {_ends(each)}" for each in chosen[1:4])
-        more = f" and {len(chosen) - 4} more" if len(chosen) > 4 else ""
+        others = first_of([f"{each.series.instance} {_ends(each)}" for each in chosen[1:]], 3, between="; ")
         notes.append(
-            f"the first of {len(chosen)} changes was taken; the others: {others}{more} (choose by --before and --after)"
+            f"the first of {len(chosen)} changes was taken; the others: {others} (choose by --before and --after)"
         )
     if first.between:
         names = ", ".join(name for name, _ in first.between)

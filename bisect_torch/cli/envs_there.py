@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.nearest import likest_first
 
 if TYPE_CHECKING:
@@ -114,15 +115,13 @@ def _none_of(version: str, fitting: Sequence[Environment], others: Sequence[Envi
 
     if others:
         there = list(map(Alike(others).words, in_release_order(others)))
-        more = f"; and {len(there) - _MOST} more: {_LISTS_ALL}" if len(there) > _MOST else ""
+        more = f": {_LISTS_ALL}" if len(there) > _MOST else ""
         return UsageError(
             f"no environment of {version} is the one that was asked for",
-            hint=f"there are: {'; '.join(there[:_MOST])}{more}",
+            hint=f"there are: {first_of(there, _MOST, between='; ')}{more}",
         )
     names = list(dict.fromkeys(each.build.name for each in in_release_order(fitting)))
-    likest = likest_first(version, names)[:_MOST]
-    more = f", and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    known = f"there are: {', '.join(likest)}{more}" if names else "there are none"
+    known = f"there are: {first_of(likest_first(version, names), _MOST)}" if names else "there are none"
     return UsageError(f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,9 +65,3 @@ class Asked:
             store: In place of the run's own.
         """
         return EnvironmentOptions(store or self.store, python=self.python, backend=self.backend, index=self.index)
-
-
-def some(names: Sequence[str], limit: int = 4) -> str:
-    """The first of many names, and how many more there are."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.probing import probe
 from bisect_torch.environments import Store
 from bisect_torch.environments.health import store_health as look
+from bisect_torch.first_names import first_of
 
 
 def store_health(asked: Asked) -> Iterator[Check]:
@@ -32,9 +33,9 @@ def store_health(asked: Asked) -> Iterator[Check]:
         )
     if found.left:
         means = "half made or put aside; it takes room until the next run, or its plan, removes it"
-        yield Check("leftovers", Status.WARNING, some(found.left), means, line)
+        yield Check("leftovers", Status.WARNING, first_of(found.left), means, line)
     if found.building:
-        yield Check("locks", Status.OK, f"held by a run that builds: {some(found.building)}")
+        yield Check("locks", Status.OK, f"held by a run that builds: {first_of(found.building)}")
 
 
 def _build_again(name: str, store: Store) -> str:

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.engine import host
 from bisect_torch.environments.disk import gb
 from bisect_torch.environments.options import DEFAULT_BACKEND
+from bisect_torch.first_names import first_of
 from bisect_torch.releases import load_catalogue
 
 _LEAST_MEMORY = 2_000_000_000
@@ -76,7 +77,7 @@ def _driver(name: str, driver: str, backend: str) -> Check:
         if release.cuda and int(major) < OLDEST_DRIVER.get(int(release.cuda.partition(".")[0]), 0)
     ]
     if too_new:
-        means = f"too old for the CUDA of torch {some(too_new)}: cells on cuda are `broken` there"
+        means = f"too old for the CUDA of torch {first_of(too_new)}: cells on cuda are `broken` there"
         fix = "update the driver, or bisect-torch run --torch-backend cu126"
         return Check("GPU", Status.WARNING, found, means, fix)
     return Check("GPU", Status.OK, found, "`bisect-torch run --device cuda` uses it")

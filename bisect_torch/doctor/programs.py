@@ -15,10 +15,11 @@ from packaging.version import InvalidVersion, Version
 
 from bisect_torch import temporary
 from bisect_torch.child_processes import run_process
-from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.chosen import called, chosen_builds
 from bisect_torch.environments import Store, pythons
 from bisect_torch.errors import InfrastructureError
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Build
 from bisect_torch.releases.index import catalogue_builds
 from bisect_torch.releases.platforms import this_python
@@ -80,11 +81,11 @@ def python_interpreters(asked: Asked) -> Iterator[Check]:
         options = asked.options(Store.open(folder))
         here = pythons.available(options).installed
         chosen = pythons.choose(builds, options)
-    found = f"installed: {some(here) or 'none that uv finds'}"
+    found = f"installed: {first_of(here) or 'none that uv finds'}"
     without = [build.name for build in builds if not _fits(build, chosen.get(build.name))]
     if without:
         fix = f"{_UV} python install {most_useful([build for build in builds if build.name in without])}"
-        yield Check("Python", Status.FAULT, found, f"no Python for torch {some(without)}", fix)
+        yield Check("Python", Status.FAULT, found, f"no Python for torch {first_of(without)}", fix)
         return
     used = sorted({choice.request for choice in chosen.values()})
     missing = sorted({choice.request for choice in chosen.values() if not choice.installed})

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 from bisect_torch import temporary
-from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.doctor.chosen import called, chosen_builds
 from bisect_torch.environments import DiskBudget, Store, is_installed, pythons
 from bisect_torch.environments.disk import OWN_BYTES, SAFETY, gb
@@ -14,6 +14,7 @@ from bisect_torch.environments.locking import committed_lock
 from bisect_torch.environments.short_disk import RESERVE_BYTES, wheel_bytes
 from bisect_torch.environments.sizing import locked, sizes
 from bisect_torch.environments.store import STORE_VARIABLE
+from bisect_torch.first_names import first_of
 from bisect_torch.releases import IndexOptions
 from bisect_torch.releases.locks import parse_lock, read_lock
 from bisect_torch.releases.platforms import Target
@@ -53,7 +54,7 @@ def room(asked: Asked, free: int) -> Check:
     }
     # Sizes are committed for the default backend alone.
     unknown = [*(build.name for build in missing if build.name not in pins), *later]
-    more = f"not counted: {some(unknown)}; `bisect-torch run --dry-run` says what they need" if unknown else ""
+    more = f"not counted: {first_of(unknown)}; `bisect-torch run --dry-run` says what they need" if unknown else ""
     if not pins:
         there = f"all environments are there ({called(builds)})" if builds else ""
         return Check("disk", Status.OK, f"{gb(free)} free", more or there)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from bisect_torch.doctor.check import Asked, Check, Status, some
+from bisect_torch.doctor.check import Asked, Check, Status
 from bisect_torch.environments import reaches_computing
 from bisect_torch.environments.store import STORE_VARIABLE
 from bisect_torch.environments.uv import NOT_FOR_UV
+from bisect_torch.first_names import first_of
 from bisect_torch.nearest import nearest_names
 from bisect_torch.releases.index import BACKEND_INDEX_VARIABLE
 
@@ -67,7 +68,7 @@ def variables(asked: Asked, given: Mapping[str, str] | None = None) -> Iterator[
     if reach:
         means = "cells see them on every release alike; what they change, others do not see"
         fix = f"env {' '.join(f'-u {name}' for name in reach)} bisect-torch run …"
-        yield Check("variables", Status.WARNING, some(reach), means, fix)
+        yield Check("variables", Status.WARNING, first_of(reach), means, fix)
     else:
         yield Check("variables", Status.OK, "none that change what cells compute")
 
@@ -104,7 +105,7 @@ def _of_uv(names: list[str]) -> Iterator[Check]:
     ignored = [name for name in names if name in NOT_FOR_UV and name.startswith("UV_")]
     if ignored:
         means = "kept from uv: environments are the same whatever they say"
-        yield Check("variables of uv", Status.OK, some(ignored), means)
+        yield Check("variables of uv", Status.OK, first_of(ignored), means)
     for name in names:
         if name in _UV:
             costs = name in ("UV_OFFLINE", "UV_LINK_MODE")

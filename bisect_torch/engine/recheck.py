@@ -16,6 +16,7 @@ from bisect_torch.engine.earlier import Earlier, Row
 from bisect_torch.engine.ledger import display_names
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Build, BuildKind, Point
 
 
@@ -90,9 +91,8 @@ def _refusal(trouble: Sequence[Located]) -> str:
         by_problem.setdefault(located.problem, []).append(located.remembered.name)
     parts = []
     for problem, names in by_problem.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         what = "the case file" if len(names) == 1 else f"each of the {len(names)} case files"
-        parts.append(f"{what} {shown} {problem}")
+        parts.append(f"{what} {first_of(names, 3)} {problem}")
     return "; ".join(parts)
 
 

@@ -31,6 +31,7 @@ from bisect_torch.engine.telling import Telling
 from bisect_torch.engine.under_way import UnderWay
 from bisect_torch.engine.variables import set_otherwise
 from bisect_torch.errors import UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.interruption import Interruption
 from bisect_torch.model import Build, CaseKind, Environment, Instance, Judgement, Observation, Outcome
 
@@ -161,15 +162,15 @@ class Run:
     def _tell_what_runs_again(self, some_are_known: bool) -> None:
         """Why results of earlier runs are not taken over, where somebody may expect that they are."""
         if edited := self._ledger.edited:
-            names = edited[0] if len(edited) == 1 else f"{edited[0]} and {len(edited) - 1} more"
-            self._tell(events.Note(f"what has read {names} runs again: not the same as then"))
+            self._tell(events.Note(f"what has read {first_of(edited, 1)} runs again: not the same as then"))
         if outlived := self._ledger.outlived:
             these = "1 cell runs" if outlived == 1 else f"{outlived} cells run"
             since = "what was seen since then, of another text or machine, other data or variables, is newer"
             self._tell(events.Note(f"{these} again: {since}"))
         elif not some_are_known and (unlike := set_otherwise(self._request, self._ledger.variables)):
-            these = unlike[0] if len(unlike) == 1 else f"{unlike[0]} and {len(unlike) - 1} more variables"
-            self._tell(events.Note(f"the cells run again: {these} had another value in the run before, or none"))
+            self._tell(
+                events.Note(f"the cells run again: {first_of(unlike, 1)} had another value in the run before, or none")
+            )
         if not some_are_known and (why := other_state.why_again(self._request)):
             self._tell(events.Note(why))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bisect_torch.environments import stamp
 from bisect_torch.environments.store import Store
+from bisect_torch.first_names import first_of
 from bisect_torch.threads import map_in_threads
 
 
@@ -56,8 +57,7 @@ def _damage(root: Path) -> str:
     environment, changes = stamp.sweep(root)
     if environment is not None:
         return ""
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"{changes[0]}{more}" if changes else "its stamp is missing or damaged"
+    return first_of(changes, 1) if changes else "its stamp is missing or damaged"
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -21,6 +21,7 @@ from bisect_torch.environments.uses import Uses, forget, unused
 from bisect_torch.environments.uv import Uv
 from bisect_torch.environments.wanted import Wanted, wanted
 from bisect_torch.errors import InfrastructureError, UsageError
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Build, BuildKind, BuildProgress, Environment
 from bisect_torch.shipped import tool_version
 
@@ -105,9 +106,8 @@ def _present(want: Wanted, progress: Progress, cancel: threading.Event | None) -
     environment, changes = stamp.sweep(want.root)
     if environment is not None:
         return replace(environment, build=want.build)
-    why = f"changed since it was made: {changes[0]}" if changes else "it has no stamp"
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    progress(BuildProgress(want.build, "waiting", message=f"quarantined: {why}{more}"))
+    why = f"changed since it was made: {first_of(changes, 1)}" if changes else "it has no stamp"
+    progress(BuildProgress(want.build, "waiting", message=f"quarantined: {why}"))
     quarantine(want.options, want.root, changes, cancel=cancel)
     return None
 

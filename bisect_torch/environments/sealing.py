@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bisect_torch.environments import stamp
 from bisect_torch.environments.control import LOCAL
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Environment
 
 
@@ -49,5 +50,4 @@ def changed_since(environment: Environment, before: Seal | None) -> str | None:
     found, changes = stamp.sweep(environment.root)
     if found is not None:
         return None
-    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-    return f"{changes[0]}{more}" if changes else "it has no stamp"
+    return first_of(changes, 1) if changes else "it has no stamp"

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from bisect_torch.environments.stamp import records
+from bisect_torch.first_names import first_of
 from bisect_torch.model import Environment
 
 _OF_EVERY_LOCK = frozenset({"torch", "numpy", "setuptools", "pip", "wheel"})
@@ -91,8 +92,7 @@ class Alike:
         parts = [f"Python {environment.python_version}", environment.backend]
         own = {**self._beside[environment.root], **self._other_versions(environment)}
         named = [f"{name} {version}" for name, version in own.items()]
-        more = f" and {len(named) - _MOST_PACKAGES} more" if len(named) > _MOST_PACKAGES else ""
-        parts += [f"with {', '.join(named[:_MOST_PACKAGES])}{more}"] if named else []
+        parts += [f"with {first_of(named, _MOST_PACKAGES)}"] if named else []
         return ", ".join(parts)
 
     def options(self, environment: Environment) -> list[str] | None:

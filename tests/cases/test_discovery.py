@@ -117,10 +117,10 @@ def test_of_many_names_few_are_told_the_likest_first(tmp_path: Path) -> None:
     )
     (tmp_path / "cases.py").write_text(HEAD + many)
     hints = {
-        "other": "the file has: sums_0, sums_1, sums_2, sums_3, sums_4, sums_5, and 3 more",
+        "other": "the file has: sums_0, sums_1, sums_2, sums_3, sums_4, sums_5 and 3 more",
         "sum_7": "did you mean sums_7 or sums_8 or sums_6?",
         "sums_1[dtype=bfloat16]": "sums_1 has: sums_1[dtype=bfloat16,n=1], sums_1[dtype=bfloat16,n=2], "
-        "sums_1[dtype=bfloat16,n=3], and 3 more",
+        "sums_1[dtype=bfloat16,n=3] and 3 more",
     }
     for name, hint in hints.items():
         with pytest.raises(UsageError) as raised:
