@@ -67,13 +67,17 @@ def is_bad(point: Point) -> bool:
     return point.flaky or point.judgement.verdict.bad
 
 
-def rechecked(row: Row, before: Point, after: Point | None, *, missing: str = "it did not run") -> Rechecked:
+def rechecked(
+    row: Row, before: Point, after: Point | None, *, missing: str = "it did not run", unreached: str = ""
+) -> Rechecked:
     """What became of a row.
 
-    A cell that is ok has become so only once it could be the end of a transition: else nothing is said.
+    A cell that is ok has become so only once it could be the end of a transition, and only where what failed has run:
+    else nothing is said.
 
     Args:
         missing: Why there is no point.
+        unreached: Of a cell that is ok, why what failed may not have run: :func:`~.unreached.why_unreached`.
     """
     if after is None:
         return Rechecked(row, before, None, Change.UNJUDGED, missing)
@@ -87,6 +91,8 @@ def rechecked(row: Row, before: Point, after: Point | None, *, missing: str = "i
     if after.flaky:
         return Rechecked(row, before, after, Change.FLAKY)
     if judgement.verdict is Verdict.OK:
+        if unreached:
+            return Rechecked(row, before, after, Change.UNJUDGED, f"ok, but what failed may not have run: {unreached}")
         if confirmed(after):
             return Rechecked(row, before, after, Change.FIXED)
         return Rechecked(row, before, after, Change.UNJUDGED, "ok, but not in enough processes to be sure")

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from bisect_torch import cases
 from bisect_torch.analysis.rechecking import Rechecked, is_bad, rechecked, repeats_for
+from bisect_torch.analysis.unreached import why_unreached
 from bisect_torch.cases import Discovered
 from bisect_torch.cases.locating import Located
 from bisect_torch.engine.earlier import Earlier, Row
@@ -17,7 +18,7 @@ from bisect_torch.engine.ledger import display_names
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.errors import UsageError
 from bisect_torch.first_names import first_of
-from bisect_torch.model import Build, BuildKind, Point
+from bisect_torch.model import Build, BuildKind, Observation, Point
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
         (series.case_file, request.file.private.instance(series.instance), series.device): series.points[-1]
         for series in result.series
     }
+    seen = _observed(result, request.builds[-1].name)
     found = []
     for row in plan.rows:
         before = plan.earlier.points[row]
@@ -155,5 +157,15 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
             continue
         key = (names[path], row[1], row[2])
         missing = "it did not run" if key in now else "the case file has no such instance any more"
-        found.append(rechecked(row, before, now.get(key), missing=missing))
+        unreached = why_unreached(plan.earlier.observations[row], seen.get(key, ()))
+        found.append(rechecked(row, before, now.get(key), missing=missing, unreached=unreached))
     return tuple(found)
+
+
+def _observed(result: RunResult, build: str) -> dict[Row, list[Observation]]:
+    """What was seen on the new build, by row."""
+    found: dict[Row, list[Observation]] = {}
+    for each in result.observations:
+        if each.build_name == build:
+            found.setdefault((each.case_file, each.instance, each.device), []).append(each)
+    return found

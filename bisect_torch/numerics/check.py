@@ -12,6 +12,7 @@ from bisect_torch.numerics import tolerance
 from bisect_torch.numerics.bins import merge
 from bisect_torch.numerics.digest import combine, digest, record_input
 from bisect_torch.numerics.leaves import children, densify, is_numpy, structure_name
+from bisect_torch.numerics.misuse import MisusedCheckError
 
 if TYPE_CHECKING:
     import torch
@@ -116,12 +117,12 @@ def compare(
         inputs: What the case computed from; its digest is recorded, so that drifting inputs are noticed.
 
     Raises:
-        TypeError: ``rows`` with something that is not a tensor and a callable, or ``blocks`` without ``rows``.
-        ValueError: ``k`` or ``rows`` below 1, or a negative tolerance.
+        TypeError: ``rows`` with something that is not a tensor and a callable.
+        MisusedCheckError: ``blocks`` without ``rows``, ``k`` or ``rows`` below 1, or a negative tolerance.
     """
     _check_options(rtol, atol, k, rows)
     if blocks is not None and rows is None:
-        raise TypeError("blocks= needs rows=")
+        raise MisusedCheckError("blocks= needs rows=")
     if inputs is not None:
         record_input(inputs)
     rules = _Rules(rtol, atol, k)
@@ -142,10 +143,10 @@ def compare(
 def _check_options(rtol: Optional[float], atol: Optional[float], k: Optional[int], rows: Optional[int]) -> None:
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound is not None and not bound >= 0:
-            raise ValueError(f"{name} is not negative, but {bound!r} was given")
+            raise MisusedCheckError(f"{name} is not negative, but {bound!r} was given")
     for name, number in (("k", k), ("rows", rows)):
         if number is not None and number < 1:
-            raise ValueError(f"{name} is at least 1, but {number!r} was given")
+            raise MisusedCheckError(f"{name} is at least 1, but {number!r} was given")
 
 
 def _worst(actual: Any, reference: Any, rules: _Rules) -> Dict[str, Any]:

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 from bisect_torch.analysis.columns import ROW, Columns, telling
 from bisect_torch.analysis.series import alike
 from bisect_torch.model import Build, Environment, Observation, Series, Transition, Verdict
@@ -256,11 +258,12 @@ class Findings:
         return 0 if newest and judged and not self.unread else 3
 
     def left_out(self, before: str, after: str) -> tuple[str, ...]:
-        """Known releases between two builds that did not take part."""
-        if before not in self.known_releases or after not in self.known_releases:
+        """Known releases that lie between two releases, known or not, and did not take part."""
+        first, last = _release(before), _release(after)
+        if first is None or last is None:
             return ()
-        first, last = self.known_releases.index(before), self.known_releases.index(after)
-        return tuple(name for name in self.known_releases[first + 1 : last] if name not in self.build_names)
+        versions = {name: _release(name) for name in self.known_releases if name not in self.build_names}
+        return tuple(name for name, version in versions.items() if version is not None and first < version < last)
 
     def counts(self) -> Counter[Verdict]:
         """Cells of each verdict."""
@@ -281,6 +284,15 @@ class Findings:
             number * sum(point is not None and point.flaky for point in each.answers)
             for each, number in alike(self.series)
         )
+
+
+def _release(name: str) -> Version | None:
+    """The version of a release; None of a nightly, a candidate and an interpreter."""
+    try:
+        version = Version(name)
+    except InvalidVersion:
+        return None
+    return None if version.is_prerelease or version.local else version
 
 
 def _row(of: Series | Observation) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN, enough_processes
+from bisect_torch.analysis.unreached import why_unreached
 from bisect_torch.model import STRICT_XFAIL, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -71,8 +72,8 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
 def statement(transition: Transition, number: int, findings: Findings) -> str:
     """What happened, without its subject, which is ``number`` instances.
 
-    The newer end is the one where it happened only where nothing lies between that nobody knows. What checks nothing is
-    not known to be fixed: it fails no more.
+    The newer end is the one where it happened only where nothing lies between that nobody knows. What checks nothing,
+    or may not have come to what failed, is not known to be fixed: it fails no more.
     """
     gap = bool(findings.left_out(transition.before.build, transition.after.build))
     old, new = transition.before.judgement, transition.after.judgement
@@ -85,7 +86,9 @@ def statement(transition: Transition, number: int, findings: Findings) -> str:
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
         return f"{new_does}{again} from {since} (last good {old_name})"
-    if transition.kind is TransitionKind.FIXED and only_ran(transition.series, transition.after.build, findings):
+    if transition.kind is TransitionKind.FIXED and (
+        only_ran(transition.series, transition.after.build, findings) or _unreached(transition, findings)
+    ):
         no_longer = f"{again} no longer".lstrip()
         return f"{no_longer} {plural_verb(does(old), number)} from {since} (last bad {old_name})"
     if transition.kind is TransitionKind.FIXED:
@@ -101,6 +104,12 @@ def statement(transition: Transition, number: int, findings: Findings) -> str:
     if transition.kind is TransitionKind.DISAPPEARED:
         return f"{are} gone from {since} (last available in {old_name})"
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
+
+
+def _unreached(transition: Transition, findings: Findings) -> str:
+    series = transition.series
+    ends = (findings.observed(series, point.build) for point in (transition.before, transition.after))
+    return why_unreached(*ends) if transition.kind is TransitionKind.FIXED else ""
 
 
 def _unknown_between(transition: Transition, *, gap: bool) -> str:
@@ -143,6 +152,8 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
         ("after", [(each.series, each.after) for each in group]),
     ):
         what = seen(ends, findings)
+        if label == "after" and (why := _unreached(first, findings)):
+            what = f"ok, but what failed may not have run: {clean(why)}"
         if what:
             yield label, what
         models = explanations(ends, findings)

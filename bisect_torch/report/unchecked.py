@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import enum
 import functools
+import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.model import Observation, Series, Verdict, beside
@@ -15,12 +16,15 @@ from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.rerun import words_of
+from bisect_torch.report.running import running_nodes, uncalled_tests
 from bisect_torch.report.text import clean, listed
 
 _MOST_NAMES = 6
+_MOST_ROWS = 100
 _FACTS = ("case_file", "case", "case_file_hash", "local_modules", "run_id")
 _CHECKING = re.compile(
-    "assert|check(?!point)|expect|verif|validat|fail|raise|anomaly|exit|abort|kill|record|filterwarnings|simplefilter",
+    "assert|check(?!point)|expect|verif|validat|fail|raise|anomaly|exit|abort|kill|record|filterwarnings|simplefilter"
+    "|run_?tests?",
     re.IGNORECASE,
 )
 """What is called anything like this may be a check."""
@@ -37,14 +41,32 @@ _MAY_CHECK = frozenset(
 
 def unchecked_words(findings: Findings) -> list[str]:
     """One sentence with the rows, where there are any."""
-    rows = [clean(findings.name_of(each)) for each in unchecked(findings)]
+    series = unchecked(findings)
+    rows = [clean(findings.name_of(each)) for each in series]
     if not rows:
         return []
     ran = "row only ran to its end" if len(rows) == 1 else "rows only ran to their end"
     names = listed(rows, most=_MOST_NAMES)
-    return [
-        f"{len(rows):,} {ran}: nothing was checked, only an exception, a crash or a hang would have shown ({names})."
-    ]
+    text = f"{len(rows):,} {ran}: nothing was checked, only an exception, a crash or a hang would have shown ({names})."
+    if files := dict.fromkeys(_with_tests(series, findings)):
+        text += f" Nothing calls the tests of {listed(list(files))}: `bisect-torch run --pytest FILE` runs them."
+    return [text]
+
+
+def _with_tests(series: Iterable[Series], findings: Findings) -> Iterator[str]:
+    """Names of files with tests that nothing in them calls."""
+    for each in itertools.islice(series, _MOST_ROWS):
+        facts = (found for build in each.builds for found in findings.facts(each, build, ("case_file_hash",)))
+        if any(_has_uncalled_tests(findings.sources.get(str(digest), "")) for (digest,) in facts):
+            yield clean(findings.file_names.get(each.case_file, each.case_file))
+
+
+@functools.lru_cache(maxsize=256)
+def _has_uncalled_tests(source: str) -> bool:
+    try:
+        return bool(uncalled_tests(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
 
 
 def unchecked(findings: Findings) -> list[Series]:
@@ -124,16 +146,32 @@ def checks_nothing(source: str, case: str, *, or_gives: bool = False) -> bool:
     names = names_of_case(tree)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_case(node, names)]
     gives_value = any(returned_values(function) for function in functions)
-    return (or_gives or not gives_value) and not any(map(_may_check, ast.walk(tree)))
+    running = running_nodes(tree)
+    return (or_gives or not gives_value) and not any(_may_check(node, _bound_to_checkers(running)) for node in running)
 
 
-def _may_check(node: ast.AST) -> bool:
+def _may_check(node: ast.AST, checkers: Container[str]) -> bool:
+    """
+    Args:
+        checkers: Names of modules that may check, and of what is imported from them. Loading them checks nothing.
+    """
     if isinstance(node, (ast.Assert, ast.Raise, ast.Try)):
         return True
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        roots = set(imported_roots(node))
-        return not roots <= _HARMLESS | (sys.stdlib_module_names - _MAY_CHECK)
-    return any(_CHECKING.search(name) for name in _names(node)) or (isinstance(node, ast.Name) and node.id in _HIDING)
+        return not set(imported_roots(node)) <= _HARMLESS | sys.stdlib_module_names
+    if isinstance(node, ast.Name) and (node.id in _HIDING or node.id in checkers):
+        return True
+    return any(_CHECKING.search(name) for name in _names(node))
+
+
+def _bound_to_checkers(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return {
+        name.asname or name.name.partition(".")[0]
+        for node in imports
+        if set(imported_roots(node)) & _MAY_CHECK
+        for name in node.names
+    }
 
 
 def _names(node: ast.AST) -> Iterator[str]:

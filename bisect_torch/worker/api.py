@@ -376,14 +376,27 @@ def apart() -> Iterator[List["CheckResult"]]:
         _checks[:] = before
 
 
-def check(actual: Any, reference: Any = None, **options: Any) -> "CheckResult":
+_NO_REFERENCE = object()
+
+
+def check(actual: Any, reference: Any = _NO_REFERENCE, **options: Any) -> "CheckResult":
     """Compare a value with its reference and record the facts; see :func:`bisect_torch.numerics.check.compare`.
 
     All checks of a case are recorded, whether it returns them or not; the facts of the worst are kept. The result is
     true when the value is right under the criterion in force.
+
+    Raises:
+        MisusedCheckError: There is no reference, or an option that it does not have: the cell is ``broken``.
     """
     from bisect_torch.numerics.check import compare
+    from bisect_torch.numerics.misuse import MisusedCheckError
 
+    known = [each.name for each in inspect.signature(compare).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise MisusedCheckError(f"it takes {', '.join(f'{name}=' for name in known)}, not {unknown[0]}=")
+    if reference is _NO_REFERENCE:
+        raise MisusedCheckError("it compares with a reference: check(actual, reference)")
     result = compare(actual, reference, **options)
     _checks.append(result)
     return result

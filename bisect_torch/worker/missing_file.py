@@ -24,12 +24,16 @@ _READERS = re.compile(
 
 _MAY_WRITE = re.compile(
     r"save|write|dump|export|store|record|snapshot|trace|log_?dir|to_?file|to_(?:csv|json|pickle|parquet)|download"
-    r"|copy|move|rename|replace|link|touch|exec|eval|spawn|fork|system|popen|subprocess|multiprocessing|runpy"
-    r"""|(["'])[rbt]*[wax+][rwaxbt+]*\1""",
+    r"|copy|move|rename|replace|link|touch|exec|eval|spawn|fork|system|popen|subprocess|multiprocessing|runpy",
     re.IGNORECASE,
 )
-"""Names of what may write a file or run what does, and modes of ``open``. Where one of them is meant otherwise, a file
-that is not there remains an error of the build, as every exception is."""
+"""Names of what may write a file or run what does. Where one of them is meant otherwise, a file that is not there
+remains an error of the build, as every exception is."""
+
+_WRITING_MODE = re.compile(r"[rbt]*[wax+][rwaxbt+]*", re.IGNORECASE)
+"""Of ``open``. The same text as a key, as in ``batch["x"]``, is none."""
+
+_BY_KEY = frozenset({"get", "pop", "setdefault"})
 
 _MOST_FILES = 100
 _LARGEST_BYTES = 2**20
@@ -98,16 +102,28 @@ def _only_read(name: str, sources: List[str]) -> bool:
     if not name or any(map(_MAY_WRITE.search, sources)):
         return False
     try:
-        found = [text for source in sources for text in _texts(source) if name in text]
+        texts = [text for source in sources for text in _texts(source)]
     except (SyntaxError, ValueError, RecursionError):
         return False
-    return len(found) == 1
+    return sum(name in text for text in texts) == 1 and not any(map(_WRITING_MODE.fullmatch, texts))
 
 
 def _texts(source: str) -> Iterator[str]:
-    """The literals of a source, without what stands there as a comment."""
+    """The literals of a source, without what stands there as a comment or as a key."""
     nodes = list(ast.walk(ast.parse(source)))
-    comments = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    others = {id(each) for node in nodes for each in _comments_and_keys(node)}
     for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in comments:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in others:
             yield node.value
+
+
+def _comments_and_keys(node: ast.AST) -> Iterator[Optional[ast.AST]]:
+    if isinstance(node, ast.Expr):
+        yield node.value
+    elif isinstance(node, ast.Subscript):
+        yield node.slice
+        yield getattr(node.slice, "value", None)  # Python 3.8 wraps it
+    elif isinstance(node, ast.Dict):
+        yield from node.keys
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BY_KEY:
+        yield from node.args[:1]

@@ -11,6 +11,7 @@ import traceback
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from bisect_torch.numerics.misuse import MisusedCheckError
 from bisect_torch.worker.missing_file import missing_file
 from bisect_torch.worker.origin import Frame, Places
 
@@ -66,6 +67,8 @@ def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) 
         facts["absent_name"] = absent_name(raised, frames)
         if folder is None:  # a project's tests are many files, and may have each other's names
             facts["reason"] = missing_file(raised, frames, file)
+        if isinstance(raised, MisusedCheckError):
+            facts.update(outcome="environment_broken", reason="check() is called wrongly: %s" % raised)
     if out_of_memory(raised) or out_of_memory(root):  # whoever asked for it
         facts["outcome"] = "out_of_memory"
     if disk_full(raised):

@@ -19,6 +19,9 @@ _NO_TEST_RAN = 5
 
 _MOST_NAMES = 50
 _LONGEST_REASON = 500
+_LONGEST_NAMED = 100
+"""Of a reason that is kept for each skipped test."""
+
 _UNITTEST = re.compile(rb"\bunittest\b|\babsltest\b|\brun_tests\b|\bTestCase\b")
 _PYTEST = re.compile(rb"\bpytest\b")
 
@@ -34,7 +37,7 @@ class OwnTests:
         self._path = path
         self._began = False
         self._passed = 0
-        self._skipped: List[str] = []
+        self._skipped: Dict[str, str] = {}
         self._failed: List[str] = []
         self._raised: Optional[BaseException] = None
 
@@ -53,13 +56,15 @@ class OwnTests:
             status: With which it left by ``sys.exit``; None where it came to its end.
             passed_over: Told of a failed test at which the script does not look.
         """
-        if not self._failed:
-            nothing_ran = self._began and not self._passed and status in (0, _NO_TEST_RAN)
-            return {"outcome": "skipped", "reason": self._why_none_ran()} if nothing_ran else {}
         facts: Dict[str, Any] = {}
-        with contextlib.suppress(ValueError):  # the script itself has recorded as much as there is room for
-            recording.record(failed_tests=self._failed[:_MOST_NAMES])
-            facts["measurements"] = recording.recorded()
+        if not self._failed:
+            if self._began and not self._passed and status in (0, _NO_TEST_RAN):
+                return {"outcome": "skipped", "reason": self._why_none_ran()}
+            if self._skipped:
+                skipped = [[name, reason[:_LONGEST_NAMED]] for name, reason in self._skipped.items()]
+                facts.update(recording.also(skipped_tests=skipped[:_MOST_NAMES]))
+            return facts
+        facts.update(recording.also(failed_tests=self._failed[:_MOST_NAMES]))
         if self._raised is not None and status == outcome.SKIP_STATUS:
             return facts  # the script has looked, and says that it does not apply
         if self._raised is not None and status:
@@ -71,7 +76,7 @@ class OwnTests:
     def _why_none_ran(self) -> str:
         if not self._skipped:
             return "it ran no test"
-        return "all of its tests skip: %s" % self._skipped[0][:_LONGEST_REASON]
+        return "all of its tests skip: %s" % next(iter(self._skipped.values()))[:_LONGEST_REASON]
 
     def _fail(self, name: str, raised: Optional[BaseException]) -> None:
         if name not in self._failed:
@@ -90,8 +95,8 @@ class OwnTests:
         def passed(*_: Any) -> None:
             self._passed += 1
 
-        def skipped(_: Any, reason: str) -> None:
-            self._skipped.append(str(reason))
+        def skipped(test: Any, reason: str) -> None:
+            self._skipped.setdefault(test.id(), str(reason))
 
         def failed(test: Any, error: Any = (None, None)) -> None:
             self._fail(test.id(), error[1])
@@ -135,7 +140,7 @@ class OwnTests:
             self._fail(report.nodeid, None)
         elif report.skipped and not hasattr(report, "wasxfail"):
             told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self._skipped.append(str(told).replace("Skipped: ", "", 1))
+            self._skipped.setdefault(report.nodeid, str(told).replace("Skipped: ", "", 1))
         elif report.when == "call":
             self._passed += 1
 

@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, TextIO, Type, Union
 
-from bisect_torch.worker import api, circumstances, outcome, preload
+from bisect_torch.worker import api, circumstances, outcome, preload, recording
 from bisect_torch.worker.ignored import Ignored
 from bisect_torch.worker.origin import Places
 from bisect_torch.worker.own_tests import OwnTests
@@ -60,6 +60,8 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], passe
         facts.update(outcome.facts_of(left, path))
         status = outcome.exit_status(left)
         facts.update(_without_arguments(left), **tests.facts(status, passed_over))
+        if status == 0 and (line := _left_at(left, path)) is not None:
+            facts.update(recording.also(left_at_line=line))
         if left.code is not None and not isinstance(left.code, int):
             print(left.code, file=sys.stderr)
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
@@ -83,6 +85,24 @@ def _without_arguments(left: SystemExit) -> Dict[str, Any]:
             return {"outcome": "environment_broken", "reason": reason[:500]}
         trace = trace.tb_next
     return {}
+
+
+_LEAVING = "_sitebuiltins"
+"""The module of ``exit`` and ``quit``."""
+
+
+def _left_at(left: SystemExit, path: str) -> Optional[int]:
+    """The line of the script that called ``sys.exit`` or ``exit`` itself; None where something else has left."""
+    line = None
+    trace = left.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        elif frame.f_globals.get("__name__") != _LEAVING:
+            line = None
+        trace = trace.tb_next
+    return line
 
 
 def _become_main(path: str) -> Dict[str, Any]:

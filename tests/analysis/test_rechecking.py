@@ -145,3 +145,10 @@ def test_without_news_nothing_is_printed_and_the_data_is_whole() -> None:
     assert recheck_data(silent)["counts"] == {"fixed": 1}
     assert json.loads(json.dumps(recheck_data(silent)))["rows"][0]["news"] is False
     assert "fixed: 1 instance" in plain(recheck_lines(found, 100))
+
+
+def test_what_may_not_have_run_is_not_said_to_be_fixed() -> None:
+    found = rechecked(ROW, point("wrong"), point("ok"), unreached="T.test_a, which failed, is skipped")
+    why = "ok, but what failed may not have run: T.test_a, which failed, is skipped"
+    assert (found.change, found.reason) == (Change.UNJUDGED, why)
+    assert rechecked(ROW, point("wrong"), point("wrong"), unreached="x").change is Change.STILL_BAD

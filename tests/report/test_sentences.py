@@ -557,6 +557,29 @@ def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_
     assert dict(found.evidence)["not run between"] == "2.4.2 and 2.4.3; narrow it with --from 2.4.1 --to 2.5.0"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "between"),
+    [("2.4.0", "2.6.0", "2.4.1 and 2.5.0"), ("2.5.0", "2.15.0", "2.6.0"), ("2.4.1", "2.6.0.dev20250101", None)],
+)
+def test_a_release_that_the_catalogue_does_not_have_lies_where_its_version_says(old, new, between):
+    row = dataclasses.replace(series("f", "ok", "wrong"), builds=(old, new))
+    points = tuple(dataclasses.replace(each, build=name) for each, name in zip(row.points, (old, new), strict=True))
+    row = dataclasses.replace(row, points=points)
+    found = only(row, transitions=[transition("broke", row, old, new)], known_releases=("2.4.1", "2.5.0", "2.6.0"))
+    assert ("or an earlier release that was not run" in found.text) is (between is not None)
+    assert dict(found.evidence).get("not run between", "None;").partition(";")[0] == str(between)
+
+
+def test_what_may_not_have_run_is_not_said_to_be_fixed():
+    row = series("f", "wrong", "ok")
+    before = observation(instance("f"), "2.4.1")
+    after = observation(instance("f"), "2.5.0", stdout_tail="SKIPPED: no f in 2.5.0\n")
+    found = only(row, transitions=[transition("fixed", row, "2.4.1", "2.5.0")], observations=(before, after))
+    assert found.text == "f no longer gives silently wrong values from 2.5.0 on (last bad 2.4.1)."
+    why = 'ok, but what failed may not have run: it prints "SKIPPED: no f in 2.5.0"'
+    assert dict(found.evidence)["after"] == why
+
+
 def test_beside_flaky_builds_it_is_said_how_many_processes_are_needed():
     row = series("f", "ok", "wrong", "ok|wrong")
     found = [each for each in sentences(findings(row, transitions=tuple(transitions(row)))) if each.kind == "broke"]

@@ -11,7 +11,7 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.markdown import nothing_found
 from bisect_torch.report.summary import note_words, summary
 from bisect_torch.report.text import plain
-from bisect_torch.report.unchecked import checks_nothing, unchecked
+from bisect_torch.report.unchecked import checks_nothing, unchecked, unchecked_words
 from tests.report.histories import series
 from tests.report.test_markdown import reported
 
@@ -123,3 +123,39 @@ def test_what_may_be_a_check_counts_as_one(line: str) -> None:
     script = "import torch\nx = torch.ones(3)\n"
     assert checks_nothing(script, "repro")
     assert not checks_nothing(f"{script}{line}\n", "repro")
+
+
+UNCALLED = {
+    "a function": "def test_x(): assert torch.ones(1) == 2",
+    "what only that calls": "def helper(): assert 0\ndef main(): helper()",
+    "a class of tests": "import unittest\nclass T(unittest.TestCase):\n  'Doc.'\n  def test(self): self.fail()",
+}
+
+
+@pytest.mark.parametrize("lines", UNCALLED.values(), ids=UNCALLED.keys())
+def test_what_nothing_calls_checks_nothing(lines: str) -> None:
+    assert checks_nothing(f"import torch\n{lines}\n", "repro")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "def main(): assert 0\nmain()",
+        "def helper(): assert 0\ndef main(): helper()\nif __name__ == '__main__': main()",
+        "import unittest\nclass T(unittest.TestCase):\n    def test(self): assert 0\nunittest.main()",
+        "from unittest import TestCase, main\nclass T(TestCase):\n    def test(self): assert 0\nmain()",
+        "from torch.testing._internal.common_utils import run_tests, TestCase\nrun_tests()",
+        "@register\ndef main(): assert 0",
+        "class C(Base):\n    def f(self): assert 0",
+        "class C:\n    assert torch.ones(1) == 2",
+        "def f(x=g()): assert 0",
+        "def main(): assert 0\n{'run': lambda: getattr(here, 'main')()}['run']()",
+    ],
+)
+def test_what_something_may_call_may_check(lines: str) -> None:
+    assert not checks_nothing(f"import torch\n{lines}\n", "repro")
+
+
+def test_where_tests_are_called_by_nothing_it_is_said_how_they_run() -> None:
+    (text,) = unchecked_words(found(f"import torch\n{UNCALLED['a class of tests']}", series("repro", "ok")))
+    assert text.endswith(" Nothing calls the tests of cases.py: `bisect-torch run --pytest FILE` runs them.")

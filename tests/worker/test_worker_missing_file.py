@@ -57,6 +57,8 @@ WANTED = "it wants the file inputs.pt, which is not "
     "text",
     [
         "import torch\ntorch.load('inputs.pt')",
+        "import torch\ntorch.load('inputs.pt')['x']",
+        "import torch\nw = {'w': 1, 'a': 2}.get('w')\ntorch.load('inputs.pt')",
         "import torch\nPATH = 'inputs.pt'\ndef f():\n    print(PATH)\n    return torch.load(PATH)\nf()",
         "import torch\nfor name in ('inputs.pt', 'other.pt'):\n    torch.load(name)",
         "import torch\nfrom pathlib import Path\ntorch.load(Path(__file__).with_name('inputs.pt'))",

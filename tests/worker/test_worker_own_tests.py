@@ -64,6 +64,12 @@ def test_it_is_told_with_its_message_its_frame_and_the_names_of_all(worker: Work
     assert json.loads(str(facts["measurements"])) == {"failed_tests": ["__main__.T.test_a", "__main__.T.test_b"]}
 
 
+def test_tests_that_skip_beside_others_are_named_with_their_reasons(worker: WorkerProcess, tmp_path: Path) -> None:
+    facts = run(worker, script(tmp_path, UNITTEST.format("self.skipTest('not for 2.7')", "pass", MAIN)))
+    skipped = [["__main__.T.test_a", "not for 2.7"], ["__main__.T.test_c", "no such device"]]
+    assert json.loads(str(facts["measurements"])) == {"skipped_tests": skipped}
+
+
 def test_a_script_without_any_test_was_not_judged(worker: WorkerProcess, tmp_path: Path) -> None:
     facts = run(worker, script(tmp_path, "import unittest\nunittest.main()\n"))
     assert (facts["outcome"], facts["reason"]) == ("skipped", "it ran no test")

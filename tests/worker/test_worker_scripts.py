@@ -250,3 +250,41 @@ def test_a_killed_second_stage_loses_the_cell_and_ends_the_worker(start: StartWo
     worker = start("compile")
     assert worker.run(CellRequest(path, "case", "f"))["outcome"] == "lost"
     assert eventually(lambda: worker._process.poll() is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import sys\nif sys: sys.exit(0)\nassert 0", 2),
+        ("def f():\n    exit()\nf()", 2),
+        ("import argparse\nargparse.ArgumentParser().exit(0)", None),
+        ("import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\nunittest.main()", None),
+        ("pass", None),
+    ],
+)
+def test_where_a_script_leaves_by_itself_is_kept(
+    worker: WorkerProcess, tmp_path: Path, text: str, line: int | None
+) -> None:
+    facts = run(worker, script(tmp_path, text))
+    assert facts["outcome"] == "returned"
+    assert json.loads(str(facts.get("measurements") or "{}")).get("left_at_line") == line
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("check(1.0)", "it compares with a reference: check(actual, reference)"),
+        (
+            "check(1.0, 1.0, tol=1)",
+            "it takes rtol=, atol=, k=, rows=, blocks=, explain=, inputs=, not tol=",
+        ),
+        ("check(1.0, refrence=1.0)", "it takes rtol=, atol=, k=, rows=, blocks=, explain=, inputs=, not refrence="),
+        ("check(1.0, 1.0, rtol=-1)", "rtol is not negative, but -1 was given"),
+    ],
+)
+def test_a_check_that_is_called_wrongly_says_nothing_about_torch(
+    worker: WorkerProcess, tmp_path: Path, call: str, reason: str
+) -> None:
+    facts = run(worker, script(tmp_path, f"from bisect_torch import check\n{call}\n"))
+    assert facts["outcome"] == "environment_broken"
+    assert facts["reason"] == f"check() is called wrongly: {reason}"

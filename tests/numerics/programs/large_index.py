@@ -11,6 +11,7 @@ from bisect_torch.numerics import digest
 from bisect_torch.numerics import large_index as large
 from bisect_torch.numerics.large_index import judged
 from bisect_torch.numerics.large_index.geometry import PLACEMENTS
+from bisect_torch.numerics.misuse import MisusedCheckError
 from bisect_torch.worker import recording
 
 SHAPES = ("4x2x4", "3x2x5", "2x4x3", "6x1x3")
@@ -315,6 +316,6 @@ def rule_only_the_named_rows_are_compared_counted_and_digested():
     assert check(broken, reference, rows=3, blocks=[(6, 7)], explain=models).facts["explained_by"] == "lost"
     try:
         check(broken, reference, blocks=[(0, 1)])
-    except TypeError as problem:
+    except MisusedCheckError as problem:
         refused = str(problem)
     assert refused == "blocks= needs rows="

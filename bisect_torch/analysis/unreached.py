@@ -1,0 +1,80 @@
+"""Where a build is ok although what failed on another may not have run there. Pure.
+
+Nobody traces what a case runs. These are the signs that it leaves: the test that failed is skipped, the script has left
+by ``sys.exit`` above the line that failed, or it prints on this build alone that it skips something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from bisect_torch.analysis.normalise import normalise
+from bisect_torch.model import Observation
+
+_SKIPS = re.compile(
+    r"^.*\b(?:skip(?:s|ped|ping)?|unsupported|not (?:supported|available|applicable|tested)|nothing (?:was )?tested)\b"
+    ".*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LONGEST = 100
+
+
+def why_unreached(before: Sequence[Observation], after: Sequence[Observation]) -> str:
+    """Why what failed may not have run on another build that is ok, in words; empty where nothing says so.
+
+    Args:
+        before: Of the cell that failed.
+        after: Of the same cell on the other build.
+    """
+    return ", and ".join(_signs(before, after))
+
+
+def _signs(before: Sequence[Observation], after: Sequence[Observation]) -> Iterator[str]:
+    skipped = _skipped_tests(after)
+    failed = [name for each in before for name in _texts(each.measured.get("failed_tests"))]
+    for name in dict.fromkeys(failed):
+        if name in skipped:
+            reason = f": {skipped[name]}" if skipped[name] else ""
+            yield f"{name.removeprefix('__main__.')}, which failed, is skipped{reason}"
+            break
+    if line := _skips(before, after):
+        yield f'it prints "{line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"}"'
+    left = {each.measured.get("left_at_line") for each in after}
+    place = next(iter(left)) if len(left) == 1 else None
+    failing = _failing_line(before)
+    if isinstance(place, int) and failing is not None and place < failing:
+        yield f"it leaves at line {place}, above line {failing}, which failed"
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _skipped_tests(observations: Sequence[Observation]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for each in observations:
+        kept = each.measured.get("skipped_tests")
+        for pair in kept if isinstance(kept, list) else ():
+            if isinstance(pair, list) and len(pair) == len(_texts(pair)) == 2:
+                found[pair[0]] = pair[1]
+    return found
+
+
+def _skips(before: Sequence[Observation], after: Sequence[Observation]) -> str:
+    """A line about skipping that each run on the one build has printed, and none on the other."""
+    printed = [[found[0].strip() for found in _SKIPS.finditer(each.stdout_tail or "")] for each in after]
+    known = {normalise(found[0].strip()) for each in before for found in _SKIPS.finditer(each.stdout_tail or "")}
+    everywhere = set.intersection(*({normalise(line) for line in lines} for lines in printed)) if printed else set()
+    return next((line for line in printed[0] if normalise(line) in everywhere - known), "") if printed else ""
+
+
+def _failing_line(observations: Sequence[Observation]) -> int | None:
+    """The innermost line of the case's own file in a traceback, where all agree."""
+    lines = set()
+    for each in observations:
+        name = PurePosixPath(each.case_file).name
+        found = re.findall(rf'^  File "(?:[^"]*/)?{re.escape(name)}", line (\d+)', each.traceback or "", re.MULTILINE)
+        lines.add(int(found[-1]) if found else None)
+    return lines.pop() if len(lines) == 1 else None
