@@ -79,6 +79,17 @@ def read_suite(words: Sequence[str], folder: Path, own: OwnFiles = own_files.NON
     return Discovered(file, (Case(file=file, name=COLLECTION, argv=tuple(words)),), None, covered=covered)
 
 
+def declares(option: str, words: Sequence[str], folder: Path) -> bool:
+    """Whether a file of the suite, such as a ``conftest.py``, gives pytest this option.
+
+    Raises:
+        UsageError: There are too many files to be the tests of a project.
+    """
+    texts = (path.read_bytes() for path in _files(words, folder) if path.suffix == ".py" and path.is_file())
+    named = re.compile(rb"""['"]%s['"]""" % re.escape(option.encode()))
+    return any(b"addoption" in text and named.search(text) is not None for text in texts)
+
+
 def _check(words: Sequence[str], folder: Path) -> None:
     for word in words:
         if word.partition("=")[0] in _OTHER_PROCESSES or (word.startswith("-n") and word[2:].isdigit()):

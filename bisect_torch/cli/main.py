@@ -93,6 +93,10 @@ def _dispatch(words: Sequence[str]) -> int:
     own, command_words = before_dashes(words)
     chosen = chosen_by(own)
     parser, module = build_parser(chosen)
+    if pytest_words and chosen is not None and chosen[3]:
+        from bisect_torch.cli.pytest_words import refuse_ours
+
+        refuse_ours(parser_of(parser, chosen[0]) or parser, own, pytest_words)
     args, unknown = parser.parse_known_args(own)
     unknown = with_late_names(parser, args, unknown)
     if unknown:

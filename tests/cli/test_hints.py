@@ -178,7 +178,7 @@ def test_what_was_meant(
         ("--", ["python", "x.py", "--versions", "2.9.1", "--versions"], "--versions after -- goes to the command"),
         ("--", ["python", "x.py", "--from=2.6.0", "--jobs"], "--from, --jobs after -- go to the command"),
         ("--", ["python", "-m", "pytest", "-q", "-k", "x", "--steps", "from"], None),
-        ("--pytest", ["tests", "--dry-run", "-k", "x"], "--dry-run after --pytest goes to pytest"),
+        ("--pytest", ["tests", "--", "--dry-run"], "--dry-run after --pytest goes to pytest"),
     ],
 )
 def test_options_of_ours_that_go_to_another_program_are_said(
