@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import traceback
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 import pytest
@@ -66,6 +67,10 @@ class Collected:
     def pytest_make_collect_report(self, collector: "pytest.Collector") -> Generator[None, Any, None]:
         """pytest's hook."""
         result = yield
+        if result.excinfo is not None and issubclass(result.excinfo[0], SystemExit):
+            # pytest would end here, and say no more than that. The other files have nothing to do with it.
+            reason = _why_it_left(result.excinfo[2])
+            result.force_result(pytest.CollectReport(collector.nodeid, "failed", reason, []))
         report = result.get_result()
         if report.outcome == "passed":
             return
@@ -88,6 +93,13 @@ class Collected:
                 line = item.location[1]
                 self.rows.append({"file": key[0], "test": key[1], "line": 1 if line is None else line + 1})
         self.rows += [problem.as_row() for problem in self.problems]
+
+
+def _why_it_left(trace: Any) -> str:
+    """What to say of a file that leaves Python when it is imported."""
+    modules = {frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(trace)}
+    does = "calls unittest.main()" if "unittest.main" in modules else "leaves Python"
+    return 'it %s while it is imported: put that under if __name__ == "__main__"' % does
 
 
 def _reason(raised: BaseException, skipped: bool) -> str:

@@ -270,6 +270,19 @@ def test_what_cannot_be_collected_is_said_file_by_file(project: Project) -> None
     assert said["test_skip.py"] == ("skipped", "could not import 'nothing_there': No module named 'nothing_there'")
 
 
+def test_a_script_that_leaves_when_it_is_imported_says_why_and_the_others_go_on(project: Project) -> None:
+    project.write("test_fine.py", "def test_fine(): pass\n")
+    project.write("test_main.py", "import unittest\nclass T(unittest.TestCase):\n    pass\nunittest.main()\n")
+    project.write("test_exit.py", "import sys\nsys.exit('unittest.main')\n")
+    rows = project.collect()
+    assert [row["test"] for row in rows if "test" in row] == ["test_fine"]
+    under = 'while it is imported: put that under if __name__ == "__main__"'
+    assert {Path(row["problem"]).name: (row["outcome"], row["reason"]) for row in rows if "problem" in row} == {
+        "test_main.py": ("environment_broken", f"it calls unittest.main() {under}"),
+        "test_exit.py": ("environment_broken", f"it leaves Python {under}"),
+    }
+
+
 @pytest.mark.parametrize(
     ("files", "words", "reason"),
     [
