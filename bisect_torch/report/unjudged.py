@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bisect_torch.analysis import alike
 from bisect_torch.analysis.judge import WANTS_FILE
-from bisect_torch.model import BuildKind, Verdict
+from bisect_torch.model import BuildKind, Series, Verdict
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.sentence import case_of, subject
 from bisect_torch.report.text import clean, listed, plural
 
+_MOST_NAMES = 4
 _MISSING = re.compile(r"No module named '?\"?([\w.]+)")
 
 
@@ -24,6 +26,7 @@ class Unjudged:
         cells: How many; 0 where the builds themselves are not known.
         builds: On which builds, in release order.
         hint: What to do about it; empty where there is nothing to do.
+        rows: Which rows these are, the first few by name; empty where all are, or no cells are known.
     """
 
     verdict: Verdict
@@ -31,12 +34,14 @@ class Unjudged:
     cells: int
     builds: tuple[str, ...]
     hint: str
+    rows: str = ""
 
     def __str__(self) -> str:
         reason = f": {clean(self.reason)}" if self.reason else ""
         if not self.cells:
             return with_hint(f"{self.where} is not known, and was not run{reason}", self.hint)
-        return with_hint(f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{reason}", self.hint)
+        of = f" ({self.rows})" if self.rows else ""
+        return with_hint(f"{plural(self.cells, 'cell')} {self.verdict.value} in {self.where}{of}{reason}", self.hint)
 
     @property
     def where(self) -> str:
@@ -48,14 +53,16 @@ def unjudged(findings: Findings) -> list[Unjudged]:
     """One entry for each verdict and reason, those with the most cells first.
 
     Reasons that differ in numbers alone ("in 7.8s") are one, with ``…`` where they differ. What several entries want
-    installed is told with the first of them.
+    installed is told with the first of them, too.
     """
     places: dict[tuple[Verdict, str], Counter[str]] = {}
+    answers: dict[tuple[Verdict, str], dict[int, int]] = {}
     for series, number in alike(findings.series):
         for point in series.answers:
             if point is not None and not point.judgement.verdict.judged:
                 key = (point.judgement.verdict, point.judgement.reason)
                 places.setdefault(key, Counter())[point.build] += number
+                answers.setdefault(key, {})[id(series.answers)] = number
     alike_reasons: dict[tuple[Verdict, str], list[str]] = {}
     for verdict, reason in places:
         alike_reasons.setdefault((verdict, _with_numbers(reason, lambda: "#")), []).append(reason)
@@ -66,6 +73,7 @@ def unjudged(findings: Findings) -> list[Unjudged]:
             names.total(),
             tuple(name for name in findings.build_names if name in names),
             hint(verdict, reasons[0], local=are_local(findings, names)),
+            _rows({each: number for reason in reasons for each, number in answers[verdict, reason].items()}, findings),
         )
         for (verdict, _), reasons in alike_reasons.items()
         for names in [sum((places[verdict, reason] for reason in reasons), Counter[str]())]
@@ -76,6 +84,21 @@ def unjudged(findings: Findings) -> list[Unjudged]:
     ]
     found = [replace(each, hint=_ENDS_SO) if _ends_so_again(each, findings) else each for each in found]
     return _with_all_packages(sorted(found, key=lambda each: -each.cells))
+
+
+def _rows(answers: Mapping[int, int], findings: Findings) -> str:
+    """The rows with these answers, the first few by name; empty where that are all rows.
+
+    Args:
+        answers: Identity of the answers of alike rows to how many there are.
+    """
+    if sum(answers.values()) == len(findings.series):
+        return ""
+    cases: dict[tuple[str, str, str], list[Series]] = {}
+    for series in findings.series:
+        if id(series.answers) in answers:
+            cases.setdefault(case_of(series), []).append(series)
+    return listed([subject(group, findings) for group in cases.values()], most=_MOST_NAMES)
 
 
 _ENDED_BY = re.compile(r"ended by (SIG\w+),")
@@ -124,12 +147,13 @@ def _in_common(reasons: Sequence[str]) -> str:
 
 
 def _with_all_packages(found: Sequence[Unjudged]) -> list[Unjudged]:
-    """The first that wants a package installed says it for all, so that one line brings them."""
+    """The first that wants a package installed says it for all, so that one line brings them; the others for
+    themselves."""
     wanting = [place for place, each in enumerate(found) if each.hint.startswith("--with ")]
     options = " ".join(dict.fromkeys(found[place].hint for place in wanting))
     told = list(found)
-    for place in wanting:
-        told[place] = replace(found[place], hint=options if place == wanting[0] else "")
+    for place in wanting[:1]:
+        told[place] = replace(found[place], hint=options)
     return told
 
 

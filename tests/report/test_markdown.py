@@ -436,7 +436,7 @@ def test_cases_that_went_alike_say_so_without_a_claim() -> None:
 
 def test_nothing_found_says_why() -> None:
     assert nothing_found(reported(series("a", "ok", "ok"), series("b", "ok", "skip"))) == (
-        "2 instances ok on every version that was judged, 2.4.1 to 2.5.0; not judged: 1 cell skip in 2.5.0"
+        "2 instances ok on every version that was judged, 2.4.1 to 2.5.0; not judged: 1 cell skip in 2.5.0 (b)"
     )
     assert nothing_found(reported(series("a", "broken", "infra"))) == (
         "nothing could be judged: 1 cell broken in 2.4.1 and 1 cell infra in 2.5.0 (hint: run the same command again: "

@@ -68,12 +68,12 @@ def test_what_ended_by_one_signal_each_time_is_not_to_be_run_once_more(runs: int
     assert found.hint.startswith("it ended so each time: does the script end itself") is not again
 
 
-def test_packages_that_several_builds_lack_are_asked_for_once() -> None:
+def test_the_first_that_lacks_a_package_asks_for_all_and_each_for_its_own() -> None:
     row: Series = series("f", "broken", "broken")
     lacks = ("No module named 'onnxscript'", "No module named 'onnx'")
     points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, lacks, strict=True))
     found = unjudged(findings(dataclasses.replace(row, points=tuple(points))))
-    assert [each.hint for each in found] == ["--with onnxscript --with onnx", ""]
+    assert [each.hint for each in found] == ["--with onnxscript --with onnx", "--with onnx"]
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,25 @@ def test_what_lacks_comes_with_the_way_to_give_it(reason: str, hint: str) -> Non
     assert [each.hint for each in unjudged(findings(broken(reason)))] == [hint]
 
 
+def test_the_rows_that_were_not_judged_are_named_unless_it_is_all_of_them() -> None:
+    skipped = [series(name, "ok", "skip") for name in ("b[n=1]", "c", "d", "e")]
+    rows = [series("a", "ok", "ok"), series("b[n=2]", "ok", "ok"), *skipped, series("b[n=3]", "ok", "skip")]
+    assert [str(each) for each in unjudged(findings(*rows[:3]))] == ["1 cell skip in 2.5.0 (b[n=1])"]
+    told = "5 cells skip in 2.5.0 (2 of 3 instances of b, c, d and e)"
+    assert [str(each) for each in unjudged(findings(*rows))] == [told]
+    told = "6 cells skip in 2.5.0 (2 of 3 instances of b, c, d and 2 more)"
+    assert [str(each) for each in unjudged(findings(*rows, series("f", "ok", "skip")))] == [told]
+    assert [str(each) for each in unjudged(findings(*skipped))] == ["4 cells skip in 2.5.0"]
+
+
 def test_a_missing_package_is_told_with_the_same_words_in_every_report() -> None:
     row = broken("No module named 'scipy'")
     found = reported(series("g", "ok", "wrong"), row)
-    told = "2 cells broken in 2.4.1 and 2.5.0: No module named 'scipy' (hint: --with scipy)"
+    told = "2 cells broken in 2.4.1 and 2.5.0 (f): No module named 'scipy' (hint: --with scipy)"
 
     assert f"{told}\n" in plain(summary(found, 120))
     assert f"Not judged: {told}." in markdown(found)
-    assert nothing_found(reported(row)) == f"nothing could be judged: {told}"
+    assert nothing_found(reported(row)) == f"nothing could be judged: {told.replace(' (f)', '')}"
     assert told in unescape(html(found))
     assert [each["text"] for each in as_data(found)["unjudged"]] == [told]  # type: ignore[attr-defined]
 
