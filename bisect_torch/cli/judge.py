@@ -87,6 +87,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch.errors import UsageError
     from bisect_torch.redaction import inside
     from bisect_torch.report.doubts import doubted
+    from bisect_torch.report.earlier_texts import earlier_texts
     from bisect_torch.report.findings import Findings
     from bisect_torch.results import how_to_make
     from bisect_torch.results.recalled import recalled_builds, recalled_environments, recalled_twins
@@ -94,6 +95,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     observations = results.observations()
     if not observations:
         raise UsageError(f"{results.path} holds no results yet", hint=how_to_make(results.path))
+    shown = analysis.counted(observations)
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     order = analysis.PlannedOrder(results.runs)
@@ -109,13 +111,14 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
         environments=environments,
         series=series,
         transitions=tuple(found for each in series for found in analysis.transitions(each)),
-        observations=analysis.counted(observations),
+        observations=shown,
         results=results.path,
         notes=results.problems,
         known_releases=known_releases(),
         twins=twins,
         runs=results.runs,
         sources=results.sources,
+        earlier=earlier_texts(observations, shown, results.runs),
     )
     return inside(doubted(found), results.private)
 

@@ -97,9 +97,10 @@ def command(args: argparse.Namespace) -> int:
         BisectTorchError: The results cannot be read, hold no such case, or the report cannot be made or written.
     """
     from bisect_torch.cli.judge import judged_again
-    from bisect_torch.cli.output import printable
+    from bisect_torch.cli.output import print_note, printable
     from bisect_torch.cli.rows import only_chosen
     from bisect_torch.errors import UsageError
+    from bisect_torch.report.earlier_texts import earlier_words
     from bisect_torch.report.text import bytes_words, plural
     from bisect_torch.results import ResultsFile
 
@@ -110,6 +111,8 @@ def command(args: argparse.Namespace) -> int:
     results = ResultsFile.open(args.results, must_exist=True)
     findings = judged_again(results, None)
     findings = only_chosen(findings, args.cases, args.select, args.results)
+    for note in earlier_words(findings.earlier):
+        print_note(note)
     if name == "markdown":
         from bisect_torch.report.markdown import nothing_found
 

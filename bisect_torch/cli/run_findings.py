@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from bisect_torch.engine.request import RunRequest, RunResult
     from bisect_torch.model import Build, Environment
     from bisect_torch.releases.commits import Origin
+    from bisect_torch.report.earlier_texts import EarlierText
     from bisect_torch.report.findings import Findings
+    from bisect_torch.results import ResultsFile
 
 
 def findings_of(request: RunRequest, result: RunResult) -> Findings:
@@ -42,7 +45,27 @@ def findings_of(request: RunRequest, result: RunResult) -> Findings:
         runs=request.file.runs,
         sources=request.file.sources,
     )
-    return inside(doubted(found), request.file.private)
+    found = inside(doubted(found), request.file.private)
+    return dataclasses.replace(found, earlier=_earlier(found, request.file))
+
+
+def _earlier(found: Findings, file: ResultsFile) -> tuple[EarlierText, ...]:
+    """What the file has of these rows with an earlier text or command.
+
+    The manifests tell whether there may be some, so that nothing is looked at where all runs had the same files.
+    """
+    from bisect_torch.report.files import COMMANDS
+
+    texts = {str(run.get("case_files")) for run in file.runs}
+    if len(file.runs) < 2 or (len(texts) == 1 and all(each.case_file != COMMANDS for each in found.series)):
+        return ()
+    from bisect_torch.analysis import counted
+    from bisect_torch.report.earlier_texts import earlier_texts
+
+    cases = {(each.case_file, each.instance.partition("[")[0]) for each in found.series}
+    observations = file.observations()
+    every = earlier_texts(observations, counted(observations), file.runs)
+    return tuple(each for each in every if (each.case_file, each.case) in cases)
 
 
 def origins_of(builds: Sequence[Build], made: Mapping[str, Environment], source: Path | None) -> Mapping[str, Origin]:

@@ -14,6 +14,7 @@ from bisect_torch.report.decoding import decoding
 from bisect_torch.report.decoding_data import decoding_data
 from bisect_torch.report.dependencies import dependency_drifts
 from bisect_torch.report.drift import drifts
+from bisect_torch.report.earlier_texts import earlier_words
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.predictions import Predicted, predictions
 from bisect_torch.report.remarks import remarks
@@ -114,7 +115,7 @@ def as_data(findings: Findings) -> dict[str, object]:
         ],
         "remarks": remarks(findings),
         "counts": {**counts, "not_run": findings.not_run(), "flaky": findings.flaky()},
-        "notes": [*findings.unread, *findings.notes],
+        "notes": [*findings.unread, *earlier_words(findings.earlier), *findings.notes],
         "results": None if findings.results is None else str(findings.results),
         "interrupted": findings.interrupted,
         "seconds": findings.seconds,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bisect_torch.analysis import Tolerances
     from bisect_torch.analysis.causes import Cause
     from bisect_torch.report.beside import Unlike
+    from bisect_torch.report.earlier_texts import EarlierText
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Findings:
         unknown: Names of builds that were asked for and could not be known, to the reason.
         tolerances: What the numbers were judged under, where that is not the criterion of then.
         sources: SHA-256 (``case_file_hash``, values of ``local_modules``) to the text that ran.
+        earlier: What else the results file has of these rows, with a text or a command that is not the newest.
     """
 
     builds: tuple[Build, ...]
@@ -64,6 +66,7 @@ class Findings:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     runs: tuple[Mapping[str, object], ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    earlier: tuple[EarlierText, ...] = ()
     unread: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     tolerances: Tolerances | None = None
@@ -229,6 +232,7 @@ class Findings:
     def only(self, rows: Collection[Series]) -> Findings:
         """The same findings about these series alone."""
         chosen = {_row(each) for each in rows}
+        cases = {(file, instance.partition("[")[0]) for file, instance, _ in chosen} if self.earlier else ()
         seen = self.observations
         return replace(
             self,
@@ -238,6 +242,7 @@ class Findings:
             if isinstance(seen, Columns)
             else tuple(each for each in seen if _row(each) in chosen),
             twins=tuple(each for each in self.twins if _row(each) in chosen),
+            earlier=tuple(each for each in self.earlier if (each.case_file, each.case) in cases),
         )
 
     @property

@@ -137,13 +137,17 @@ def _decoding(findings: Findings, width: int) -> Iterable[Line]:
 def note_words(findings: Findings, found: Sequence[Sentence]) -> list[str]:
     """What is to be said beside the sentences, a line each: what was ok throughout, what of it checked nothing, what
     no verdict tells; how builds differ besides torch; drift of bits; files beside a case file that were not the same;
-    what could not be judged; notes of the run."""
+    what could not be judged; what else the results file holds; notes of the run."""
     texts = [*_good(findings, found), *unchecked_words(findings), *remarks(findings), *_environments(findings)]
     texts += same_commit_words(findings)
     texts += drift_words(drifts(findings))
     texts += unlike_words(findings)
     texts += variable_words(findings)
     texts += map(str, unjudged(findings))
+    if findings.earlier:
+        from bisect_torch.report.earlier_texts import earlier_words
+
+        texts += earlier_words(findings.earlier)
     return texts + [clean(note) for note in (*findings.unread, *findings.notes)]
 
 

@@ -84,11 +84,15 @@ def test_what_read_an_edited_file_runs_again_and_nothing_else(tool: Tool, name: 
 
 
 def test_a_case_file_that_was_edited_and_put_back_is_what_it_was_also_for_who_reads_the_results(tool: Tool) -> None:
+    not_shown: list[str] = []
     for answer, expected in ((41, ["ok", "wrong"]), (42, ["wrong", "ok"]), (41, ["ok", "wrong"])):
         tool.write("repro.py", f"import torch\nassert torch.answer() == {answer}\n")
-        assert run(tool, "repro.py").verdicts("repro") == expected
+        shown = run(tool, "repro.py")
         judged = tool.call(tool.words("judge", "results.parquet", "--json"))
-        assert judged.verdicts("repro") == expected
+        for each in (shown, judged):
+            assert each.verdicts("repro") == expected
+            assert each.data["notes"] == not_shown
+        not_shown = ["Results of an earlier text of repro.py are in the results file and not shown."]
 
 
 def test_a_helper_that_only_running_the_case_shows_is_looked_at_too(tool: Tool) -> None:
