@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, Judgement, Observation, Outcome, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Judgement, Observation, Outcome, Verdict
 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
@@ -29,6 +29,9 @@ FACTS_TO_JUDGE = (
 )  # fmt: skip
 """All that :func:`judge` looks at: observations that agree in these have the same judgement."""
 
+
+_UNEXPECTED = "a test that is expected to fail passes"
+"""What a worker says of a script that unittest ends for that alone (``worker/own_tests.py``)."""
 
 _UNDEFINED = re.compile(r"name '(?!__)\w+' is not defined")
 _HALF_A_MODULE = re.compile(r"partially initialized module '(\w+)'")
@@ -252,6 +255,8 @@ def _failure(observation: Observation) -> str:
     message = observation.root_message or observation.message or ""
     if observation.error_type == "Failed" and message.startswith("[XPASS(strict)]"):
         return STRICT_XFAIL
+    if observation.error_type == "Failed" and message.startswith("Unexpected success"):
+        return UNEXPECTED_SUCCESS
     module = (observation.frame or "").partition(":")[0]
     compares = any(module == name or module.startswith(name + ".") for name in _COMPARING)
     differs = _why_wrong_at_any_tolerance(observation) is not None or _beyond_criterion(observation)
@@ -286,7 +291,8 @@ def _exited(observation: Observation) -> Judgement:
         return Judgement(Verdict.SKIP, "skip", reason=observation.reason or f"exit {_SKIP_STATUS}")
     if status in _CANNOT_START and not by_exception:
         return Judgement(Verdict.BROKEN, "broken", reason=observation.reason or f"exit {status}: cannot be started")
-    return Judgement(Verdict.ERROR, f"error:exit {status}", detail=_detail(observation))
+    failure = UNEXPECTED_SUCCESS if observation.reason == _UNEXPECTED else ""
+    return Judgement(Verdict.ERROR, f"error:exit {status}", detail=_detail(observation), failure=failure)
 
 
 def _crash(observation: Observation, how: str, reason: str = "") -> Judgement:

@@ -201,6 +201,9 @@ ASSERTION = "assertion"
 STRICT_XFAIL = "strict xfail"
 """A test that passes although it is marked as failing: torch may have become better."""
 
+UNEXPECTED_SUCCESS = "unexpected success"
+"""The same of a test of unittest, or of a script that ends with a status for nothing else."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
@@ -212,8 +215,8 @@ class Judgement:
         detail: Normalised message and frame; a change of it alone is never a transition.
         api_absent: A name is missing in torch: the build does not have the feature.
         reason: For what could not be judged: why, in words.
-        failure: What says that it is wrong, where that is not a comparison of values: :data:`ASSERTION`, or
-            :data:`STRICT_XFAIL`. It chooses words and no more.
+        failure: What says that it is wrong, where that is not a comparison of values: :data:`ASSERTION`,
+            :data:`STRICT_XFAIL` or :data:`UNEXPECTED_SUCCESS`. It chooses words and no more.
     """
 
     verdict: Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, Judgement, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Judgement, Verdict
 from bisect_torch.report.text import clean
 
 
@@ -36,6 +36,11 @@ _FAILURES = {
         "passing although marked as failing (strict xfail)",
         "passed although marked as failing (strict xfail)",
     ),
+    UNEXPECTED_SUCCESS: (
+        "has an unexpected success (a test that is expected to fail passes)",
+        "having an unexpected success (a test that is expected to fail passes)",
+        "had an unexpected success (a test that is expected to fail passed)",
+    ),
     SEVERAL: ("is wrong", "being wrong", "was wrong"),
 }
 _CRASH = ("crashes", "crashing", "crashed")
@@ -45,7 +50,7 @@ _FAIL = ("fails", "failing", "failed")
 
 
 def _phrase(judgement: Judgement, form: int) -> str:
-    if judgement.verdict is Verdict.WRONG and judgement.failure:
+    if judgement.failure and (judgement.verdict is Verdict.WRONG or judgement.failure == UNEXPECTED_SUCCESS):
         return _FAILURES[judgement.failure][form]
     if judgement.verdict in _FORMS:
         return _FORMS[judgement.verdict][form]

@@ -60,7 +60,7 @@ def plural_verb(phrase: str, number: int) -> str:
     if number == 1:
         return phrase
     verb, space, rest = phrase.partition(" ")
-    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise", "passes": "pass"}
+    known = {"is": "are", "does": "do", "crashes": "crash", "raises": "raise", "has": "have", "passes": "pass"}
     return known.get(verb, verb.removesuffix("s")) + space + rest
 
 

@@ -17,6 +17,9 @@ from bisect_torch.worker.ignored import Ignored
 _NO_TEST_RAN = 5
 """With which pytest leaves, and unittest from Python 3.12 on, where there is no test."""
 
+UNEXPECTED = "a test that is expected to fail passes"
+"""Why the script leaves with a status, where no test of it raised anything."""
+
 _MOST_NAMES = 50
 _LONGEST_REASON = 500
 _LONGEST_NAMED = 100
@@ -39,6 +42,7 @@ class OwnTests:
         self._passed = 0
         self._skipped: Dict[str, str] = {}
         self._failed: List[str] = []
+        self._unexpected: List[str] = []
         self._raised: Optional[BaseException] = None
 
     def watch(self, source: bytes) -> None:
@@ -69,6 +73,8 @@ class OwnTests:
             return facts  # the script has looked, and says that it does not apply
         if self._raised is not None and status:
             facts.update(outcome.facts_of(self._raised, self._path))
+        elif status and status != outcome.SKIP_STATUS and set(self._unexpected) == set(self._failed):
+            facts["reason"] = UNEXPECTED
         elif self._raised is not None:
             passed_over.note("a test", self._raised)
         return facts
@@ -101,6 +107,10 @@ class OwnTests:
         def failed(test: Any, error: Any = (None, None)) -> None:
             self._fail(test.id(), error[1])
 
+        def unexpected(test: Any) -> None:
+            self._unexpected.append(test.id())
+            failed(test)
+
         def subtest(_: Any, test: Any, error: Any) -> None:
             if error is not None:
                 failed(test, error)
@@ -109,7 +119,8 @@ class OwnTests:
         _after(TestResult, "addSuccess", passed)
         _after(TestResult, "addExpectedFailure", passed)
         _after(TestResult, "addSkip", skipped)
-        for name in ("addFailure", "addError", "addUnexpectedSuccess"):
+        _after(TestResult, "addUnexpectedSuccess", unexpected)
+        for name in ("addFailure", "addError"):
             _after(TestResult, name, failed)
         _after(TestResult, "addSubTest", subtest)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis import Tolerances, judge, normalise
 from bisect_torch.analysis.histogram import under_tolerances
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, Outcome, Verdict
+from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Outcome, Verdict
 from tests.analysis.made import BASE, observe
 
 
@@ -429,6 +429,7 @@ def test_messages_that_differ_in_numbers_alone_are_alike(number: int, address: i
         ("AssertionError", {"case_file": "/x/a.py", "frame_origin": "case", "checks": 1}, ASSERTION),
         ("Failed", {"frame_origin": "pytest", "message": "DID NOT WARN"}, ASSERTION),
         ("Failed", {"frame_origin": "pytest", "message": "[XPASS(strict)] not yet"}, STRICT_XFAIL),
+        ("Failed", {"frame_origin": "pytest", "message": "Unexpected success"}, UNEXPECTED_SUCCESS),
     ],
 )
 def test_a_failed_assertion_is_told_from_values_that_are_not_right(

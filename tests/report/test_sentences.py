@@ -9,6 +9,8 @@ import pytest
 
 from bisect_torch.analysis import Tolerances, judge, transitions
 from bisect_torch.model import ASSERTION
+from bisect_torch.report.phrases import does
+from bisect_torch.report.sentence import plural_verb
 from bisect_torch.report.sentences import sentences
 from tests.report.histories import environment, findings, instance, observation, point, series, transition
 
@@ -612,6 +614,7 @@ def test_releases_that_did_not_take_part_come_with_the_line_that_runs_them():
     [
         ("assertion", "f fails an assertion in every build"),
         ("strict xfail", "f passes although marked as failing (strict xfail) in every build"),
+        ("unexpected success", "f has an unexpected success (a test that is expected to fail passes) in every build"),
     ],
 )
 def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
@@ -620,6 +623,19 @@ def test_a_test_that_fails_is_not_said_to_give_wrong_values(failure, words):
         dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, failure=failure)) for each in row.points
     )
     assert only(dataclasses.replace(row, points=points)).text.startswith(words)
+
+
+def test_a_script_that_ends_with_a_status_for_a_test_that_passes_says_so():
+    row = series("f", "ok", "error:exit 1")
+    points = [
+        dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, failure=failure))
+        for each, failure in zip(row.points, ("", "unexpected success"), strict=True)
+    ]
+    row = dataclasses.replace(row, points=tuple(points))
+    told = only(row, transitions=[transition("broke", row, "2.4.1", "2.5.0")]).text
+    words = "an unexpected success (a test that is expected to fail passes)"
+    assert told == f"f has {words} from 2.5.0 on (last good 2.4.1)."
+    assert plural_verb(does(points[1].judgement), 2) == f"have {words}"
 
 
 def test_an_assertion_is_shown_without_addresses_and_escaped_line_ends():

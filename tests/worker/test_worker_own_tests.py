@@ -9,7 +9,7 @@ import pytest
 
 from bisect_torch.analysis import judge
 from bisect_torch.engine.worker_process import WorkerProcess
-from bisect_torch.model import Observation
+from bisect_torch.model import ASSERTION, UNEXPECTED_SUCCESS, Judgement, Observation
 from tests.worker.support import StartWorker
 from tests.worker.test_worker_scripts import run, script
 
@@ -29,9 +29,13 @@ def worker(start: StartWorker) -> WorkerProcess:
     return start()
 
 
-def signature(facts: dict[str, object]) -> str:
+def judged(facts: dict[str, object]) -> Judgement:
     known = {name: None for name in ("key", "run_id", "build", "build_name", "build_kind", "case_file_hash", "case")}
-    return judge(Observation(**{**known, "case_file": "t.py", "instance": "t", "repeat": 0, **facts})).signature  # type: ignore[arg-type]
+    return judge(Observation(**{**known, "case_file": "t.py", "instance": "t", "repeat": 0, **facts}))  # type: ignore[arg-type]
+
+
+def signature(facts: dict[str, object]) -> str:
+    return judged(facts).signature
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,25 @@ def test_tests_that_skip_beside_others_are_named_with_their_reasons(worker: Work
     facts = run(worker, script(tmp_path, UNITTEST.format("self.skipTest('not for 2.7')", "pass", MAIN)))
     skipped = [["__main__.T.test_a", "not for 2.7"], ["__main__.T.test_c", "no such device"]]
     assert json.loads(str(facts["measurements"])) == {"skipped_tests": skipped}
+
+
+@pytest.mark.parametrize(
+    ("other", "end", "expected"),
+    [
+        ("pass", MAIN, ("error:exit 1", UNEXPECTED_SUCCESS)),
+        ("self.assertEqual(1, 2)", MAIN, ("wrong", ASSERTION)),
+        ("pass", "unittest.main(exit=False)", ("ok", "")),
+        ("pass", "import sys; unittest.main(exit=False); sys.exit(125)", ("skip", "")),
+    ],
+)
+def test_a_test_that_is_expected_to_fail_and_passes_is_told_where_nothing_else_failed(
+    worker: WorkerProcess, tmp_path: Path, other: str, end: str, expected: tuple[str, str]
+) -> None:
+    text = UNITTEST.format("pass", other, end).replace(
+        "    def test_a", "    @unittest.expectedFailure\n    def test_a"
+    )
+    found = judged(run(worker, script(tmp_path, text)))
+    assert (found.signature, found.failure) == expected
 
 
 def test_a_script_without_any_test_was_not_judged(worker: WorkerProcess, tmp_path: Path) -> None:
