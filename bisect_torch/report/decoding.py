@@ -329,7 +329,7 @@ def _cure(precisions: Sequence[Precision]) -> Iterable[str]:
     if not narrow:
         return
     if cure is None:
-        yield "Whether LayerCast stops it was not seen: it gave no output."
+        yield "Whether LayerCast stops it was not seen: there is no output of it."
         return
     suffering = {name for each in narrow for name, change in each.changes.items() if change.changed}
     still = [_counted(name, change) for name, change in cure.changes.items() if change.changed]
