@@ -101,7 +101,7 @@ def command(args: argparse.Namespace) -> int:
     from bisect_torch.cli.rows import only_chosen
     from bisect_torch.errors import UsageError
     from bisect_torch.report.earlier_texts import earlier_words
-    from bisect_torch.report.text import bytes_words, plural
+    from bisect_torch.report.text import bytes_words, plural, wrap
     from bisect_torch.results import ResultsFile
 
     _check_target(args.output, args.results)
@@ -115,10 +115,13 @@ def command(args: argparse.Namespace) -> int:
         print_note(note)
     if name == "markdown":
         from bisect_torch.report.markdown import nothing_found
+        from bisect_torch.report.terminal import width_for
 
         why = nothing_found(findings)
         if why:
-            print(f"no report: {why}", file=sys.stderr)
+            width = width_for(sys.stderr)
+            for text in (f"no report: {why[0]}", *why[1:]):
+                print("\n".join(wrap(text.split(" "), width, indent="  ")), file=sys.stderr)
             return 3 if findings.exit_code == 3 else 1
     content = made(name, findings)
     _write(args.output, content)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Series
 from bisect_torch.nearest import nearest_names
+from bisect_torch.report.files import COMMANDS, COMMANDS_NAME
 from bisect_torch.report.parameters import pairs
 from bisect_torch.report.text import listed
 
@@ -39,6 +40,8 @@ def is_named(name: str, series: Series) -> bool:
 
 def _is_file(name: str, series: Series) -> bool:
     """The case file's path, or the end of it from some folder on."""
+    if series.case_file == COMMANDS:
+        return name in (COMMANDS, COMMANDS_NAME)
     return name == series.case_file or series.case_file.endswith(f"/{name}")
 
 

@@ -59,7 +59,9 @@ def plan_recheck(earlier: Earlier, *, everything: bool, changed: str) -> Recheck
     running = {row: located for row, located in files.items() if row[0] not in left_out}
     notes = [f"{located.remembered.name} {located.problem}: {_done(changed)}" for located in trouble]
     if earlier.never_judged:
-        notes.append(f"{len(earlier.never_judged)} rows were never judged in the earlier results, and are not run")
+        number = len(earlier.never_judged)
+        subject, verb = ("1 row was", "is") if number == 1 else (f"{number:,} rows were", "are")
+        notes.append(f"{subject} never judged in the earlier results, and {verb} not run")
     skipped = {row: f"its case file {left_out[row[0]]}" for row in rows if row[0] in left_out}
     return RecheckPlan(earlier, rows, tuple(_discover(running, earlier)), skipped, (*earlier.notes, *notes))
 

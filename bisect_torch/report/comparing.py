@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from bisect_torch.analysis.comparing import Compared, Comparison, Relation, wrong_among
 from bisect_torch.analysis.series import Row
 from bisect_torch.model import Point
+from bisect_torch.report.files import short_names
 from bisect_torch.report.hosts import Fact, environment_differences, host_facts
 from bisect_torch.report.text import Line, clean, listed, plural, wrap
 
@@ -75,7 +77,13 @@ def _rows(rows: Iterable[Row]) -> str:
     by_case: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         by_case.setdefault((row[0], row[1].partition("[")[0]), {})[row[1]] = None
-    return listed([_row_words(case, list(names)) for (_, case), names in by_case.items()])
+    files, cases = short_names(file for file, _ in by_case), Counter(case for _, case in by_case)
+    return listed(
+        [
+            (f"{clean(files[file])}::" if cases[case] > 1 else "") + _row_words(case, list(names))
+            for (file, case), names in by_case.items()
+        ]
+    )
 
 
 def _row_words(case: str, instances: Sequence[str]) -> str:

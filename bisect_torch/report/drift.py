@@ -15,6 +15,9 @@ _Digests = Mapping[tuple[object, object], set[object]]
 
 WHAT = {"digest": "output", "reference_digest": "reference", "input_digest": "input"}
 
+_MOST_PAIRS = 3
+"""Pairs of builds that are named; of more, all but two are counted."""
+
 _COMPARED = ("repeat", "seed", *WHAT)
 
 
@@ -47,8 +50,10 @@ def _words(what: str, found: Sequence[Drift]) -> str:
     if len(found) == 1:
         ends = f"{clean(found[0].before)} and {clean(found[0].after)}"
         return f"{WHAT[what]} bits differ between {ends} in {_where(found[0])} ({meaning})"
-    places = [f"{clean(each.before)} and {clean(each.after)} in {_where(each)}" for each in found]
-    return f"{WHAT[what]} bits differ ({meaning}) between {listed(places, most=3)}"
+    places = [f"between {clean(each.before)} and {clean(each.after)} in {_where(each)}" for each in found]
+    if len(places) > _MOST_PAIRS:
+        places[_MOST_PAIRS - 1 :] = [f"between {len(places) - _MOST_PAIRS + 1} more pairs of builds"]
+    return f"{WHAT[what]} bits differ ({meaning}) {listed(places)}"
 
 
 def _where(drift: Drift) -> str:

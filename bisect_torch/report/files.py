@@ -9,9 +9,13 @@ from pathlib import PurePath
 COMMANDS = "."
 """What stands for a file where a command ran: its working directory."""
 
+COMMANDS_NAME = "commands"
+"""How that is called in every report."""
+
 
 def short_names(files: Iterable[str]) -> dict[str, str]:
-    """Path to its name, with as many of the folders above it as no other of these paths shares."""
+    """Path to its name, with as many of the folders above it as no other of these paths shares; of commands, that they
+    are commands."""
     paths = {file: PurePath(file).parts or (file,) for file in files}
     names: dict[str, str] = {}
     alike, depth = [list(paths)], 0
@@ -24,4 +28,4 @@ def short_names(files: Iterable[str]) -> dict[str, str]:
         alike = [
             group for group in groups.values() if len(group) > 1 and any(len(paths[each]) > depth for each in group)
         ]
-    return {file: names[file] for file in paths}
+    return {file: COMMANDS_NAME if file == COMMANDS else names[file] for file in paths}

@@ -50,8 +50,9 @@ def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | N
     yield from _disagreements(merged)
     if merged.beside:
         yield (
-            f"{plural(merged.beside, 'observation')} will stand in no matrix: of a row only the newest case text, "
-            "machine and device count, and of a cell its newest key and run"
+            f"{plural(merged.beside, 'observation is', 'observations are')} kept, but no matrix shows "
+            f"{'it, since a newer one stands' if merged.beside == 1 else 'them, since newer ones stand'} for the same: "
+            "of a row the newest case text, machine and device count, and of a cell the newest key and run"
         )
 
 

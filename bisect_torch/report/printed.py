@@ -53,9 +53,9 @@ def printed_words(findings: Findings) -> list[str]:
 
 def _sentence(before: str, after: str, old: str, new: str, names: Sequence[str]) -> str:
     return (
-        f"What {listed(names, most=_MOST_NAMES)} {'prints' if len(names) == 1 else 'print'} differs between "
-        f"{clean(before)} and {clean(after)}, and both are ok: {_quoted(old)}, then {_quoted(new)}; "
-        "an assert makes it a verdict, or --bad-if-output REGEX."
+        f"{listed(names, most=_MOST_NAMES)} {'is' if len(names) == 1 else 'are'} ok on {clean(before)} and "
+        f"{clean(after)}, but what {'it prints' if len(names) == 1 else 'they print'} differs: {_quoted(old)}, then "
+        f"{_quoted(new)}; an assert makes it a verdict, or --bad-if-output REGEX."
     )
 
 

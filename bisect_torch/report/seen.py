@@ -120,6 +120,20 @@ def explanations(ends: Sequence[tuple[Series, Point]], findings: Findings) -> st
     return "; ".join([*words[:_MODELS], *_left_over(words, counts[None])])
 
 
+def uses(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
+    """``uses torch.float4, which``: what is to be told as absent, or as gone, is a name of torch and no row.
+
+    Args:
+        ends: Cells that lack the name, as for :func:`seen`; it is told where it is the same in all of them.
+    """
+    verb = "uses" if len({(of.case_file, of.instance, of.device) for of, _ in ends}) == 1 else "use"
+    names = {each.absent_name for series, point in ends for each in findings.observed(series, point.build)}
+    name = clean(next(iter(names)) or "") if len(names) == 1 else ""
+    if not name:
+        return f"{verb} a name of torch that"
+    return f"{verb} {f'the keyword {name[:-1]}' if name.endswith('=') else name}, which"
+
+
 def _left_over(words: Sequence[str], unexplained: int) -> Iterable[str]:
     if len(words) > _MODELS:
         yield f"{len(words) - _MODELS} more models"

@@ -40,7 +40,7 @@ class Sentence:
 
 
 def subject(series: Sequence[Series], findings: Findings) -> str:
-    """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``)."""
+    """``bmm_view``, or ``12 instances of bmm`` (all of them: ``all 12 instances of bmm``, ``both instances``)."""
     several = findings.several_devices
     if len({case_of(each) for each in series}) > 1:
         words = (f" on {clean(each.device)}" if several else "" for each in series)
@@ -49,7 +49,10 @@ def subject(series: Sequence[Series], findings: Findings) -> str:
     if len(series) == 1:
         return clean(findings.name_of(series[0])) + device
     every = findings.instances_of.get(case_of(series[0]), ())
-    amount = f"all {len(series)}" if len(every) == len(series) else f"{len(series)} of {len(every)}"
+    if len(every) == len(series):
+        amount = "both" if len(series) == 2 else f"all {len(series)}"
+    else:
+        amount = f"{len(series)} of {len(every)}"
     common = in_common({each.instance for each in series}, every) if len(every) > len(series) else ()
     which = f" ({clean(', '.join(f'{name}={value}' for name, value in common))})" if common else ""
     return f"{amount} instances of {clean(findings.case_of(series[0]))}{which}{device}"

@@ -20,7 +20,7 @@ from bisect_torch.report.handoff import Handoff, handoff
 from bisect_torch.report.origin import from_a_dependency
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.rerun import range_line
-from bisect_torch.report.seen import explanations, seen
+from bisect_torch.report.seen import explanations, seen, uses
 from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, lacking, plural_verb, subject
 from bisect_torch.report.text import clean, listed
 from bisect_torch.report.throughout import always_sentence, flaky_sentence
@@ -50,7 +50,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     first = group[0]
     series = [each.series for each in group]
     before, after = first.before.build, first.after.build
-    text = f"{subject(series, findings)} {statement(first, len(group), findings)}"
+    text = f"{subject(series, findings)} {statement(group, findings)}"
     if not first.confirmed:
         text += ", not confirmed"
     further = handoff(first, findings)
@@ -69,12 +69,13 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     )
 
 
-def statement(transition: Transition, number: int, findings: Findings) -> str:
-    """What happened, without its subject, which is ``number`` instances.
+def statement(group: Sequence[Transition], findings: Findings) -> str:
+    """What happened, without its subject, which is the instances that ``group`` is of: all of one kind, alike.
 
     The newer end is the one where it happened only where nothing lies between that nobody knows. What checks nothing,
     or may not have come to what failed, is not known to be fixed: it fails no more.
     """
+    transition, number = group[0], len(group)
     gap = bool(findings.left_out(transition.before.build, transition.after.build))
     old, new = transition.before.judgement, transition.after.judgement
     old_name, new_name = clean(transition.before.build), clean(transition.after.build)
@@ -97,12 +98,14 @@ def statement(transition: Transition, number: int, findings: Findings) -> str:
         silent = "" if new.failure in (STRICT_XFAIL, UNEXPECTED_SUCCESS) else f": {noun(old)} became silent"
         return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}{silent}"
     if transition.kind is TransitionKind.APPEARED:
-        it = "it" if number == 1 else "they"
-        where = "" if new.verdict is Verdict.OK else f", where {it} {new_does}"
+        they = "the case" if number == 1 else "these instances"
+        where = "" if new.verdict is Verdict.OK else f", where {they} {new_does}"
         when = f"available again in {new_name}" if _was_available(transition) else f"first available in {new_name}"
-        return f"{are} {when}{where} (absent up to {old_name})"
+        used = uses([(each.series, each.before) for each in group], findings)
+        return f"{used} is {when}{where} (absent up to {old_name})"
     if transition.kind is TransitionKind.DISAPPEARED:
-        return f"{are} gone from {since} (last available in {old_name})"
+        used = uses([(each.series, each.after) for each in group], findings)
+        return f"{used} is gone from {since} (last available in {old_name})"
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
 
 

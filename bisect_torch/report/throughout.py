@@ -10,7 +10,7 @@ from bisect_torch.analysis.transitions import confirmed, flaky_repeats
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.phrases import SEVERAL, does
-from bisect_torch.report.seen import explanations, seen
+from bisect_torch.report.seen import explanations, seen, uses
 from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, lacking, plural_verb, subject
 from bisect_torch.report.text import clean, listed, plural
 
@@ -101,7 +101,10 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     span, on = f"from {clean(judged[0].build)} to {clean(judged[-1].build)}", f"on {clean(judged[-1].build)}: "
     if len(judged) == 1:
         every, span, on = clean(judged[0].build), "the only build judged", ""
-    what = plural_verb("finds the API absent" if judgement.api_absent else does(judgement), len(series))
+    what = plural_verb(does(judgement), len(series))
+    if judgement.api_absent:
+        cells = [(each, point) for each in series for point in each.answers if point and point.judgement.api_absent]
+        what = f"{uses(cells, findings)} is absent"
     last = first.builds.index(judged[-1].build)
     newest = [(each, point) for each in series if (point := each.points[last]) is not None]
     what_seen = seen(newest[:1], findings)

@@ -98,16 +98,19 @@ def _separates(state: WatchState, found: list[Transition]) -> Iterable[tuple[str
         return
     old = {(each.instance, each.device): _answers(each) for each in state.before}
     new = {(each.instance, each.device): _answers(each) for each in state.series}
+    several = len({device for _, device in new}) > 1
     changed = [
-        f"{clean(build)} {clean(was or 'not run')} → {clean(now or 'not run')}"
-        for row in new.keys() & old.keys()
+        f"{clean(row[0] + (f' on {row[1]}' if several else ''))} in {clean(build)} "
+        f"{clean(was or 'not run')} → {clean(now or 'not run')}"
+        for row in new
+        if row in old
         for build, was, now in zip(state.builds, old[row], new[row], strict=True)
         if was != now
     ]
     if new.keys() != old.keys():
         yield "other rows than before this save", "dim"
     if changed:
-        yield f"changed by this save: {listed(list(dict.fromkeys(changed)), most=_MOST)}", "bold yellow"
+        yield f"changed by this save: {listed(changed, most=_MOST)}", "bold yellow"
     elif new.keys() == old.keys():
         yield "as before this save", "green"
 

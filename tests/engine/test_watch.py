@@ -237,7 +237,7 @@ def test_every_save_gives_a_matrix_and_nothing_stays_after_ctrl_c(place: Place) 
         at = watching.wait_for("save 1: confirmed\nanswers: ok up to 2.1.0, wrong from 2.2.0 on\n", at)
 
         place.tool.write("cases.py", CASES.replace("== 42", "in (41, 42)"))
-        at = watching.wait_for("changed by this save: 2.2.0 wrong → ok", at)
+        at = watching.wait_for("changed by this save: answers in 2.2.0 wrong → ok", at)
 
         place.tool.write("cases.py", CASES + "\nif :\n")
         at = watching.wait_for("\ncases.py:9: invalid syntax", at)
@@ -247,7 +247,7 @@ def test_every_save_gives_a_matrix_and_nothing_stays_after_ctrl_c(place: Place) 
         assert "answers" not in watching.text[at:]
 
         place.tool.write("cases.py", CASES)
-        at = watching.wait_for("changed by this save: 2.2.0 ok → wrong", at)
+        at = watching.wait_for("changed by this save: answers in 2.2.0 ok → wrong", at)
     finally:
         watching.end()
     assert watching.process.returncode == 130

@@ -158,7 +158,7 @@ def test_a_precision_that_was_lost_on_every_build_is_named():
         f"{name.format(0)}, {name.format(23)} and 7 more gave no output on any build, and are compared with nothing: "
         "infra: worker lost."
     ]
-    assert "Whether LayerCast stops it was not seen: it gave no output." in decoding_sentences(found)
+    assert "Whether LayerCast stops it was not seen: there is no output of it." in decoding_sentences(found)
 
 
 def cure(outputs) -> str:

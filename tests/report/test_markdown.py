@@ -101,8 +101,8 @@ SENTENCES = {
         ["ok|wrong", "ok|wrong"],
         "is flaky in 2 of 2 builds (2.4.1 to 2.5.0): wrong in 6 of 12 runs; no transition is claimed there.",
     ),
-    "appeared": (["absent", "ok"], "is first available in 2.5.0 (absent up to 2.4.1)."),
-    "gone": (["ok", "absent", "absent"], "is gone from 2.5.0 on (last available in 2.4.1)."),
+    "appeared": (["absent", "ok"], "uses torch.new, which is first available in 2.5.0 (absent up to 2.4.1)."),
+    "gone": (["ok", "absent", "absent"], "uses torch.new, which is gone from 2.5.0 on (last available in 2.4.1)."),
 }
 
 
@@ -435,16 +435,16 @@ def test_cases_that_went_alike_say_so_without_a_claim() -> None:
 
 
 def test_nothing_found_says_why() -> None:
-    assert nothing_found(reported(series("a", "ok", "ok"), series("b", "ok", "skip"))) == (
+    assert nothing_found(reported(series("a", "ok", "ok"), series("b", "ok", "skip"))) == [
         "2 instances ok on every version that was judged, 2.4.1 to 2.5.0; not judged: 1 cell skip in 2.5.0 (b)"
-    )
-    assert nothing_found(reported(series("a", "broken", "infra"))) == (
+    ]
+    assert nothing_found(reported(series("a", "broken", "infra"))) == [
         "nothing could be judged: 1 cell broken in 2.4.1 and 1 cell infra in 2.5.0 (hint: run the same command again: "
         "only what is missing runs)"
-    )
-    assert nothing_found(reported(series("a", None, None))) == "there are no results for it"
+    ]
+    assert nothing_found(reported(series("a", None, None))) == ["there are no results for it"]
     assert markdown(reported(series("a", "ok", "ok"))) == ""
-    assert nothing_found(reported(series("a", "ok", "wrong"))) is None
+    assert nothing_found(reported(series("a", "ok", "wrong"))) == []
 
 
 # --- what it may not do

@@ -22,7 +22,7 @@ def printing(*texts: str, signatures: tuple[str, ...] = ()) -> Findings:
 
 def test_the_first_lines_that_differ_are_shown() -> None:
     assert printed_words(printing("at work\nequal True\n", "at work\nequal True\n", "at work\nequal False\n")) == [
-        "What repro prints differs between 2.5.0 and 2.5.1, and both are ok: \"equal True\", then \"equal False\"; an "
+        "repro is ok on 2.5.0 and 2.5.1, but what it prints differs: \"equal True\", then \"equal False\"; an "
         "assert makes it a verdict, or --bad-if-output REGEX."
     ]  # fmt: skip
     assert 'nothing, then "x"' in printed_words(printing("", "x\n"))[0]
@@ -57,13 +57,13 @@ def test_only_builds_that_are_ok_are_compared(signatures: tuple[str, str]) -> No
 
 def test_a_build_that_could_not_be_judged_between_them_is_passed_over() -> None:
     told = printing("yes", "", "no", signatures=("ok", "infra", "ok"))
-    assert "between 2.4.1 and 2.5.1" in printed_words(told)[0]
+    assert "ok on 2.4.1 and 2.5.1," in printed_words(told)[0]
 
 
 @pytest.mark.parametrize("line", ["FAILED: 3 != 4", "max difference 3.0: MISMATCH", "  mismatch at 0"])
 def test_a_row_that_is_ok_and_prints_that_it_is_not_is_named(line: str) -> None:
     assert printed_words(printing(f"begin\n{line}\nend", "fine\n" + line, "fine")) == [
-        'What repro prints differs between 2.4.1 and 2.5.0, and both are ok: "begin", then "fine"; an assert makes it '
+        'repro is ok on 2.4.1 and 2.5.0, but what it prints differs: "begin", then "fine"; an assert makes it '
         "a verdict, or --bad-if-output REGEX."
     ]
     told = printed_words(printing(f"begin\n{line}", f"begin\n{line}"))

@@ -43,11 +43,20 @@ def found() -> Findings:
         (["a/numeric.py", "b/other.py"], ["numeric.py", "other.py"]),
         (["a/numeric.py", "b/numeric.py", "c/other.py"], ["a/numeric.py", "b/numeric.py", "other.py"]),
         (["x/a/n.py", "y/a/n.py", "a/n.py", "n.py"], ["x/a/n.py", "y/a/n.py", "a/n.py", "n.py"]),
-        ([".", "n.py"], [".", "n.py"]),
+        ([".", "n.py"], ["commands", "n.py"]),
     ],
 )
 def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: list[str], names: list[str]) -> None:
     assert list(short_names(paths).values()) == names
+
+
+def test_a_command_and_a_script_of_one_name_are_told_apart_and_found_by_what_is_shown() -> None:
+    command, script = series("plateau", "wrong", "wrong", file="."), series("plateau", "ok", "ok", file="plateau.py")
+    told = reported(command, script)
+
+    assert "\ncommands\n  plateau " in plain(summary(told, 100))
+    assert [told.name_of(each) for each in (command, script)] == ["commands::plateau", "plateau.py::plateau"]
+    assert [is_named("commands::plateau", each) for each in (command, script)] == [True, False]
 
 
 def test_sentences_and_matrix() -> None:
@@ -57,7 +66,7 @@ def test_sentences_and_matrix() -> None:
     assert "\ntheirs/numeric.py\n  softmax " in text
     assert "ours/numeric.py::softmax gives silently wrong values from 2.5.0 on (last good 2.4.1)." in text
     assert "theirs/numeric.py::softmax is fixed in 2.5.0" in text
-    assert "all 2 instances of bmm give silently wrong values" in text  # only one file has it
+    assert "both instances of bmm give silently wrong values" in text  # only one file has it
 
 
 def test_scripts_of_one_name_in_two_folders_have_headings() -> None:

@@ -93,20 +93,66 @@ def only(*rows, transitions=(), **facts):
             "2.4.1 2.5.0",
             "f exits with status 4 from 2.5.0 on, instead of exiting with status 3 up to 2.4.1.",
         ),
-        ("appeared", ("absent", "ok"), "2.4.1 2.5.0", "f is first available in 2.5.0 (absent up to 2.4.1)."),
+        (
+            "appeared",
+            ("absent", "ok"),
+            "2.4.1 2.5.0",
+            "f uses a name of torch that is first available in 2.5.0 (absent up to 2.4.1).",
+        ),
         (
             "appeared",
             ("absent", "error:RuntimeError"),
             "2.4.1 2.5.0",
-            "f is first available in 2.5.0, where it raises RuntimeError (absent up to 2.4.1).",
+            "f uses a name of torch that is first available in 2.5.0, where the case raises RuntimeError (absent up to "
+            "2.4.1).",
         ),
-        ("disappeared", ("ok", "absent"), "2.4.1 2.5.0", "f is gone from 2.5.0 on (last available in 2.4.1)."),
+        (
+            "disappeared",
+            ("ok", "absent"),
+            "2.4.1 2.5.0",
+            "f uses a name of torch that is gone from 2.5.0 on (last available in 2.4.1).",
+        ),
     ],
 )
 def test_each_kind_of_transition_has_its_sentence(kind, history, ends, text):
     row = series("f", *history)
     before, after = ends.split()
     assert only(row, transitions=[transition(kind, row, before, after)]).text == text
+
+
+def lacking(name, *builds, **parameters):
+    """What was seen on builds whose torch does not have this name."""
+    return tuple(observation(instance("f", **parameters), build, absent_name=name) for build in builds)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("torch.nn.attention.flex_attention", "f uses torch.nn.attention.flex_attention, which is gone from 2.5.0 on"),
+        ("verbose=", "f uses the keyword verbose, which is gone from 2.5.0 on"),
+    ],
+)
+def test_what_is_gone_is_the_name_that_a_row_uses_not_the_row(name, told):
+    row = series("f", "ok", "absent")
+    moved = [transition("disappeared", row, "2.4.1", "2.5.0")]
+    assert only(row, transitions=moved, observations=lacking(name, "2.5.0")).text.startswith(f"{told} (last")
+
+
+def test_a_name_is_told_only_where_all_instances_lack_the_same():
+    rows = [series(f"f[n={n}]", "absent", "ok") for n in (1, 2)]
+    moved = [transition("appeared", row, "2.4.1", "2.5.0") for row in rows]
+    one, other = lacking("torch.a", "2.4.1", n=1), lacking("torch.a", "2.4.1", n=2)
+    told = only(*rows, transitions=moved, observations=(*one, *other)).text
+    assert told == "both instances of f use torch.a, which is first available in 2.5.0 (absent up to 2.4.1)."
+    other = lacking("torch.b", "2.4.1", n=2)
+    told = only(*rows, transitions=moved, observations=(*one, *other)).text
+    assert told == "both instances of f use a name of torch that is first available in 2.5.0 (absent up to 2.4.1)."
+
+
+def test_a_name_that_no_build_has_is_told():
+    seen = lacking("torch.summ", "2.4.1", "2.5.0")
+    told = only(series("f", "absent", "absent"), observations=seen).text
+    assert told == "f uses torch.summ, which is absent in every build, from 2.4.1 to 2.5.0."
 
 
 @pytest.mark.parametrize("history", [("absent", "ok"), ("ok", "absent"), ("absent", "error:RuntimeError")])
@@ -279,7 +325,7 @@ def test_what_lacks_to_be_confirmed_is_named_where_enough_processes_agree() -> N
     [
         (("wrong",) * 3, "f gives silently wrong values in every build, from 2.4.1 to 2.5.1."),
         (("timeout",) * 3, "f times out in every build, from 2.4.1 to 2.5.1."),
-        (("absent",) * 3, "f finds the API absent in every build, from 2.4.1 to 2.5.1."),
+        (("absent",) * 3, "f uses a name of torch that is absent in every build, from 2.4.1 to 2.5.1."),
         (("crash:SIGSEGV", None, "broken"), "f crashes with SIGSEGV in 2.4.1, the only build judged."),
         (
             ("error:KeyError", "skip", "error:KeyError"),
@@ -391,7 +437,7 @@ def test_what_fails_no_more_for_the_second_time_or_in_several_instances_says_so(
     moved = tuple(transition("fixed", row, "2.5.1", "2.6.0") for row in rows)
     seen = tuple(observation(instance("f", n=n), "2.6.0") for n in (1, 2))
     (found,) = sentences(findings(*rows, transitions=moved, observations=seen, sources={"00": "import torch\n"}))
-    assert found.text == "all 2 instances of f again no longer raise E from 2.6.0 on (last bad 2.5.1)."
+    assert found.text == "both instances of f again no longer raise E from 2.6.0 on (last bad 2.5.1)."
 
 
 @pytest.mark.parametrize(

@@ -193,8 +193,10 @@ def test_bits_that_differ_between_two_ok_builds_are_mentioned_and_are_no_transit
     assert [(each.before, each.after) for each in drifted("a", "a", "b")] == [("2.5.0", "2.5.1")]
     assert drift_words(drifted("a", "a", "b")) == ["output bits differ between 2.5.0 and 2.5.1 in f (all are ok)"]
     assert drift_words(drifted("a", "b", "c")) == [
-        "output bits differ (all are ok) between 2.4.1 and 2.5.0 in f and 2.5.0 and 2.5.1 in f"
+        "output bits differ (all are ok) between 2.4.1 and 2.5.0 in f and between 2.5.0 and 2.5.1 in f"
     ]
+    told = "output bits differ (all are ok) between 2.4.1 and 2.5.0 in f, between 2.5.0 and 2.5.1 in f and between "
+    assert drift_words(drifted(*"abcdef")) == [told + "3 more pairs of builds"]
 
 
 def test_a_reference_that_drifts_is_said_in_other_words():

@@ -62,9 +62,9 @@ def test_it_is_said_once_with_the_rows() -> None:
     assert (
         "1 row only ran to its end: nothing was checked, only an exception, a crash or a hang would have shown (repro)."
     ) in text
-    assert nothing_found(script("ok", "ok")) == (
+    assert nothing_found(script("ok", "ok")) == [
         "1 instance ok on every version that was judged, 2.4.1 to 2.5.0; nothing was checked in it"
-    )
+    ]
 
 
 def test_of_a_case_file_only_the_cases_that_check_nothing() -> None:
@@ -73,9 +73,9 @@ def test_of_a_case_file_only_the_cases_that_check_nothing() -> None:
 
     assert [each.instance for each in unchecked(told)] == ["runs[n=1]", "runs[n=2]"]
     assert any(note.startswith("2 rows only ran to their end: nothing was checked") for note in note_words(told, []))
-    assert nothing_found(told) == (
+    assert nothing_found(told) == [
         "4 instances ok on every version that was judged, 2.4.1 to 2.5.0; nothing was checked in 2 of them"
-    )
+    ]
 
 
 def test_a_value_that_cannot_be_recorded_is_none() -> None:

@@ -56,7 +56,7 @@ def test_a_transition_is_marked_until_it_is_confirmed() -> None:
 def test_what_a_save_has_changed_is_said() -> None:
     was = (series("ok", "wrong"),)
     assert "as before this save" in shown(state(series("ok", "wrong"), ended=True, seconds=1.0, before=was))
-    assert "changed by this save: 2.2.0 wrong → ok" in shown(
+    assert "changed by this save: bmm in 2.2.0 wrong → ok" in shown(
         state(series("ok", "ok"), ended=True, seconds=1.0, before=was)
     )
 
@@ -73,7 +73,8 @@ def test_long_lines_are_wrapped_and_nothing_is_cut() -> None:
     assert all(len(line) <= 60 or " " not in line.strip() for line in text.splitlines())
     flat = " ".join(text.split())
     assert f"{names[1]}: ok up to 2.1.0, error:NotImplementedError from 2.2.0 on (? not confirmed yet)" in flat
-    assert "changed by this save: 2.2.0 wrong → error:NotImplementedError" in flat
+    told = [f"{name} in 2.2.0 wrong → error:NotImplementedError" for name in names]
+    assert f"changed by this save: {told[0]} and {told[1]}" in flat
     assert ("why " * 30).strip() in flat
 
 

@@ -35,10 +35,10 @@ _FOUND_WITH = (
 )
 
 
-def nothing_found(findings: Findings) -> str | None:
-    """Why there is nothing to report, in one line; None where there is something."""
+def nothing_found(findings: Findings) -> list[str]:
+    """Why there is nothing to report, and what no verdict tells, a text each; none where there is something."""
     if findings.causes:
-        return None
+        return []
     judged = {
         point.build
         for each, _ in alike(findings.series)
@@ -47,7 +47,7 @@ def nothing_found(findings: Findings) -> str | None:
     }
     left = listed([str(each) for each in unjudged(findings)], most=3)
     if not judged:
-        return f"nothing could be judged: {left}" if left else "there are no results for it"
+        return [f"nothing could be judged: {left}" if left else "there are no results for it"]
     builds = [name for name in findings.build_names if name in judged]
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
     text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
@@ -55,8 +55,8 @@ def nothing_found(findings: Findings) -> str | None:
     ran = unchecked(findings)
     which = "it" if len(findings.series) == 1 else f"{len(ran)} of them"
     text += f"; nothing was checked in {which}" if ran else ""
-    text += "".join(f"; but {clean(each).rstrip('.')}" for each in remarks(findings)[:_MOST_REMARKS])
-    return text + ("; only newer dependencies change something" if dependency_drifts(findings) else "")
+    text += "; only newer dependencies change something" if dependency_drifts(findings) else ""
+    return [text, *map(clean, remarks(findings)[:_MOST_REMARKS])]
 
 
 def markdown(findings: Findings) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bisect_torch.analysis.causes import Cause
 from bisect_torch.model import BuildKind, Judgement, Point, Transition, TransitionKind, Verdict
 from bisect_torch.report.findings import Findings
@@ -27,14 +29,14 @@ def headline(cause: Cause, findings: Findings) -> str:
         newest = cause.judged[-1]  # the same exception on every build, of which only some lack the name
         return f"{name} {prose(plural_verb(does(newest.judgement), len(cause.series)))} in {prose(newest.build)}."
     unsure = "" if all(each.confirmed for each in change) else ", not confirmed"
-    return f"{name} {prose(_said(cause, change[0], findings))}{unsure}."
+    return f"{name} {prose(_said(cause, change, findings))}{unsure}."
 
 
-def _said(cause: Cause, first: Transition, findings: Findings) -> str:
-    number = len(cause.series)
+def _said(cause: Cause, change: Sequence[Transition], findings: Findings) -> str:
+    first, number = change[0], len(cause.series)
     later = [change[0] for change in cause.changes if _after(change[0], first)]
     if not later or first.kind in _GOOD_ENDS:
-        text = statement(first, number, findings)
+        text = statement(change, findings)
         return text + _still(first, cause, findings)
     old, new = first.before, first.after
     until = later[0].before.build

@@ -4,6 +4,7 @@
 const OVERSCAN = 6;
 const MOST_PRINTED = 1500;
 const MOST_MEASURED = 100;
+const LEAST_LABEL = 0.25; // of the room: a name may be shorter, but is not cut for the sake of builds beyond that
 const LEAST_CELL = 40; // CSS pixels: "2.10.0" as the head of a column
 
 class Grid {
@@ -55,8 +56,11 @@ class Grid {
     this.height = parseFloat(style.getPropertyValue("--row")) || 28;
     this.width = parseFloat(style.getPropertyValue("--cell")) || 44;
     // Of the room that there is, not of the grid's own width, which follows from this.
-    const room = this.root.parentElement.clientWidth * (narrow.matches ? 0.42 : 0.5);
-    this.label = Math.min(this.#widestLabel(), Math.max(120, room));
+    const inside = this.root.parentElement.clientWidth;
+    const room = Math.max(120, inside * (narrow.matches ? 0.42 : 0.5));
+    // Names give way to builds, down to a share of the room: the newest builds are what one looks for.
+    const left = inside - this.#beside() - LEAST_CELL * this.results.builds.length;
+    this.label = Math.min(this.#widestLabel(), room, Math.max(inside * LEAST_LABEL, left));
     this.width = this.#fitting();
     this.root.style.setProperty("--cell", `${this.width}px`);
     this.root.style.setProperty("--label", `${this.label}px`);
@@ -123,10 +127,14 @@ class Grid {
     });
   }
 
+  /** Width of the frame and, where there is one, of the scroll bar. */
+  #beside() {
+    return Math.max(2, this.root.offsetWidth - this.root.clientWidth);
+  }
+
   /** Width of a cell: a little less than usual where all builds are in sight then, the newest among them. */
   #fitting() {
-    const beside = Math.max(2, this.root.offsetWidth - this.root.clientWidth); // frame and scroll bar
-    const room = this.root.parentElement.clientWidth - beside - this.label;
+    const room = this.root.parentElement.clientWidth - this.#beside() - this.label;
     const each = Math.floor(room / this.results.builds.length);
     return each < this.width && each >= LEAST_CELL ? each : this.width;
   }
