@@ -113,20 +113,50 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    from bisect_torch import temporary
-
     target = path.resolve()
     if target.exists() and not target.is_file():
         target.write_bytes(content)
         return
+    _replace(target, content)
+
+
+def _replace(target: Path, content: bytes, kept: Path | None = None) -> None:
+    """Put a file in a place at once, with the rights of what stood there.
+
+    Args:
+        kept: The name that this is given; None for none.
+    """
+    from bisect_torch import temporary
+
     made = target.with_name(f".{target.name[:100]}.{temporary.owner()}.part")
     try:
         made.write_bytes(content)
         if target.exists():
             os.chmod(made, stat.S_IMODE(target.stat().st_mode))
+        if kept is not None:
+            os.replace(target, kept)
         os.replace(made, target)
     finally:
         made.unlink(missing_ok=True)
+
+
+def write_and_keep(path: Path, content: bytes) -> str:
+    """As :func:`write_whole`, for what somebody may have edited: a file with other content that stood there is kept
+    beside it as ``NAME~``, in place of an earlier one of that name.
+
+    Returns:
+        The end of a sentence that says so; empty where nothing else stood there.
+
+    Raises:
+        OSError: It cannot be written; what stood there is at its place, or is ``NAME~``.
+    """
+    target = path.resolve()
+    if not target.is_file() or target.read_bytes() == content:
+        write_whole(path, content)
+        return ""
+    kept = target.with_name(f"{target.name}~")
+    _replace(target, content, kept)
+    return f"; what was there is now {kept if path.is_symlink() else f'{path}~'}"
 
 
 def refuse_unwritable(option: str, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from bisect_torch.cli.arguments import positive, size
 from bisect_torch.cli.options import add_environment_options, add_pass_env_option
@@ -14,6 +14,7 @@ from bisect_torch.cli.running_options import add_dry_run_option
 
 if TYPE_CHECKING:
     from bisect_torch.engine.earlier import Conditions
+    from bisect_torch.errors import InfrastructureError
     from bisect_torch.interruption import Interruption
     from bisect_torch.report.recheck import Recheck
 
@@ -73,7 +74,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     results.add_argument("--fresh", action="store_true", help="run again what that file already holds")
     add_dry_run_option(results, doing="run")
     results.add_argument("--state", type=Path, metavar="FILE", help="remember what was said, and say only what is new")
-    results.add_argument("--comment", metavar="FILE", help="write the comment there; - prints it and nothing else")
+    results.add_argument(
+        "--comment", metavar="FILE", help="write the comment there, and keep what was there as FILE~; - prints it alone"
+    )
     results.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     results.add_argument("-q", "--quiet", action="store_true", help="no progress, only the outcome")
     add_environment_options(parser)
@@ -123,8 +126,8 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     _take_over(args, earlier.conditions)
     if left := sorted(set(earlier.conditions.pass_env) - set(args.pass_env)):
         print(f"note: the earlier cells saw {', '.join(left)}; --pass-env lets these see it too", file=sys.stderr)
-    _choose_build(args)
-    request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True), plan)
+    unknown = _name_one if _choose_build(args) else None
+    request = narrowed(build_request(args, discovered=plan.discovered, in_groups=True, unknown=unknown), plan)
     refuse_older(request.builds[0], plan)
     if args.dry_run:
         print_plan(request, as_json=args.json)
@@ -168,15 +171,24 @@ def _take_over(args: argparse.Namespace, then: Conditions) -> None:
     args.editable = args.editable or list(then.editable)
 
 
-def _choose_build(args: argparse.Namespace) -> None:
-    """The latest nightly where no build is named."""
+def _choose_build(args: argparse.Namespace) -> bool:
+    """The latest nightly where no build is named; whether that is so."""
     from bisect_torch.errors import UsageError
 
     if args.versions or args.first or args.last or vars(args).get("nightly"):
-        return
+        return False
     if "nightly" not in vars(args):
         raise UsageError("which build? none is named", hint="name the new one: --versions 2.15.0")
     args.nightly = [("latest",)]
+    return True
+
+
+def _name_one(_: str, error: InfrastructureError) -> NoReturn:
+    """Raises InfrastructureError where the nightly that nobody named cannot be found."""
+    from bisect_torch.errors import InfrastructureError
+
+    instead = "name a build with --versions; without one it is the latest nightly"
+    raise InfrastructureError(error.message, hint=f"{instead}: {error.hint}" if error.hint else instead) from error
 
 
 def _print(found: Recheck, args: argparse.Namespace) -> None:
@@ -189,9 +201,9 @@ def _print(found: Recheck, args: argparse.Namespace) -> None:
     written = comments(found)
     text = "\n".join((f"<!-- {issue} -->\n" if issue else "") + comment for issue, comment in written)
     if args.comment not in (None, "-"):
-        _write(Path(args.comment), text)
+        kept = _write(Path(args.comment), text)
         if not args.quiet:
-            print(printable(f"wrote {args.comment}: {plural(len(written), 'comment')}"), file=sys.stderr)
+            print(printable(f"wrote {args.comment}: {plural(len(written), 'comment')}{kept}"), file=sys.stderr)
     if args.json:
         import json
 
@@ -207,12 +219,13 @@ def _print(found: Recheck, args: argparse.Namespace) -> None:
             sys.stdout.write(f"\na comment for {issue or 'the upstream issue'}:\n\n{body}")
 
 
-def _write(path: Path, text: str) -> None:
-    from bisect_torch.cli.output import write_whole
+def _write(path: Path, text: str) -> str:
+    """Write it; what is to be said of a file that stood there."""
+    from bisect_torch.cli.output import write_and_keep
     from bisect_torch.errors import InfrastructureError
 
     try:
-        write_whole(path, text.encode())
+        return write_and_keep(path, text.encode())
     except OSError as problem:
         raise InfrastructureError(
             f"--comment {path}: cannot be written: {problem.strerror}", hint="name another file, or - for stdout"

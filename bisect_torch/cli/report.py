@@ -87,7 +87,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="NAME",
         help=f"{', '.join(FORMATS)} (default: by the name of the file, else markdown)",
     )
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="write it there; - is stdout (default)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="write it there, and keep what was there as FILE~; - is stdout (default)",
+    )
 
 
 def command(args: argparse.Namespace) -> int:
@@ -124,10 +130,10 @@ def command(args: argparse.Namespace) -> int:
                 print("\n".join(wrap(text.split(" "), width, indent="  ")), file=sys.stderr)
             return 3 if findings.exit_code == 3 else 1
     content = made(name, findings)
-    _write(args.output, content)
+    kept = _write(args.output, content)
     if args.output != "-":
         covered = f"{plural(len(findings.series), 'row')} on {plural(len(findings.builds), 'build')}"
-        print(printable(f"wrote {args.output}: {name}, {bytes_words(len(content))}, {covered}"), file=sys.stderr)
+        print(printable(f"wrote {args.output}: {name}, {bytes_words(len(content))}, {covered}{kept}"), file=sys.stderr)
     return 0
 
 
@@ -181,16 +187,17 @@ def _check_target(output: str, results: Path) -> None:
     refuse_unwritable("-o", Path(output))
 
 
-def _write(output: str, content: bytes) -> None:
-    from bisect_torch.cli.output import write_whole
+def _write(output: str, content: bytes) -> str:
+    """Write it; what is to be said of a file that stood there."""
+    from bisect_torch.cli.output import write_and_keep
     from bisect_torch.errors import InfrastructureError
 
     if output == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
-        return
+        return ""
     try:
-        write_whole(Path(output), content)
+        return write_and_keep(Path(output), content)
     except OSError as problem:
         raise InfrastructureError(
             f"-o {output}: cannot be written: {problem.strerror or problem}", hint="name another file with -o"

@@ -51,6 +51,57 @@ def test_the_name_of_the_file_decides_the_format_and_what_was_written_is_told(
     assert size == pytest.approx((tmp_path / name).stat().st_size, rel=0.05)
 
 
+def test_what_was_edited_by_hand_is_kept_beside_a_new_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, kept = tmp_path / "issue.md", tmp_path / "issue.md~"
+    line = ["report", RESULTS, "sign_nan", "-o", str(page)]
+    page.write_text("what I know of it")
+    page.chmod(0o640)
+
+    assert main(line) == 0
+    assert capsys.readouterr().err.endswith(f"builds; what was there is now {kept}\n")
+    assert kept.read_text() == "what I know of it"
+    written = page.read_text()
+    assert written.startswith("### ")
+    assert page.stat().st_mode & 0o777 == 0o640
+
+    assert main(line) == 0  # the same once more: nothing is put aside, and the first is still there
+    assert capsys.readouterr().err.endswith("builds\n")
+    assert kept.read_text() == "what I know of it"
+
+    page.write_text("other words")
+    assert main(line) == 0
+    assert (page.read_text(), kept.read_text()) == (written, "other words")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["issue.md", "issue.md~"]
+
+
+def test_a_report_is_written_where_a_link_leads_and_what_was_there_is_kept_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "far").mkdir()
+    real, link = tmp_path / "far" / "real.md", tmp_path / "issue.md"
+    real.write_text("by hand")
+    link.symlink_to(real)
+
+    assert main(["report", RESULTS, "sign_nan", "-o", str(link)]) == 0
+    assert capsys.readouterr().err.endswith(f"; what was there is now {real}~\n")
+    assert link.is_symlink()
+    assert real.read_text().startswith("### ")
+    assert (tmp_path / "far" / "real.md~").read_text() == "by hand"
+
+
+def test_what_cannot_be_put_aside_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "issue.md"
+    page.write_text("by hand")
+    (tmp_path / "issue.md~").mkdir()
+
+    assert main(["report", RESULTS, "sign_nan", "-o", str(page)]) == 3
+    assert f"-o {page}: cannot be written: " in capsys.readouterr().err
+    assert page.read_text() == "by hand"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["issue.md", "issue.md~"]
+
+
 def test_cases_and_k_choose_together(tmp_path: Path) -> None:
     words = ["chebyshev_t_nan.py", "sign_nan", "-k", "nan and not sign"]
     assert main(["report", RESULTS, *words, "-o", str(tmp_path / "a.json")]) == 0

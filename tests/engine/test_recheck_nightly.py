@@ -117,3 +117,24 @@ def test_a_daily_job_says_a_thing_once_and_a_broken_night_is_exit_3(ran: Tool) -
     assert changes(night_again) == dict.fromkeys(("gets_fixed", "stays", "changes"), "not judged")
     assert not any(row["news"] for row in night_again.data["rows"])
     assert back.stdout == ""
+
+
+def test_where_the_index_of_the_nightly_that_nobody_named_is_not_reached_a_build_can_be_named(ran: Tool) -> None:
+    own = ["--index-url", ran.index.url, "--store", str(ran.folder / "store")]
+    gone = {**variables(ran), "BISECT_TORCH_BACKEND_INDEX": "http://127.0.0.1:9"}
+    hints = []
+    for words in ((), ("--nightly", "latest")):
+        answer = ran.call(ran.words("recheck", "results.parquet", *words, *own), **gone)
+        assert answer.code == 3
+        hints.append(answer.stderr.splitlines()[-1])
+    instead = "hint: name a build with --versions; without one it is the latest nightly: check the network and"
+    assert [hint.startswith(instead) for hint in hints] == [True, False]
+
+
+def test_a_comment_that_was_edited_by_hand_is_kept_beside_the_new_one(ran: Tool) -> None:
+    written = ran.folder / "comment.md"
+    written.write_text("by hand")
+    answer = recheck(ran, "--nightly", "latest", "--comment", str(written))
+    assert f"; what was there is now {written}~\n" in answer.stderr
+    assert (ran.folder / "comment.md~").read_text() == "by hand"
+    assert LATEST in written.read_text()
