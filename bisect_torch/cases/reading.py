@@ -72,7 +72,7 @@ def _syntax_hint(problem: SyntaxError) -> str | None:
     if "utf-8" in str(problem.msg) or "encoding" in str(problem.msg):
         return "save the file as UTF-8, or declare its encoding in the first line"
     here = f"this tool runs on Python {sys.version_info.major}.{sys.version_info.minor}, which reads it first"
-    return f"{problem.text.strip()} ({here})" if problem.text else None
+    return f"`{problem.text.strip()}`; {here}" if problem.text else None
 
 
 def read_cases(path: Path, module: ast.Module) -> Reading:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bisect_torch.cases.report_choice import Choice
 from bisect_torch.cases.report_code import Code
@@ -19,6 +20,8 @@ _CHECKS = frozenset({"assert_close", "assert_allclose", "gradcheck", "opcheck", 
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "dropout"}
 )
+_READERS = frozenset({"open", "load", "read_image"})
+_WRITERS = frozenset({"save", "savez", "savez_compressed", "savetxt", "save_file"})
 _SEEDS = frozenset({"manual_seed", "seed", "set_seed", "seed_all"})
 
 
@@ -115,7 +118,8 @@ def _about_blocks(choice: Choice) -> Iterator[Advice]:
         yield Advice("block", "the block is never closed: all that follows in the report was taken")
     if choice.continued:
         lines = ", ".join(str(code.block.line) for code in choice.continued)
-        yield Advice("block", f"the block at line {lines} goes on from it; --block takes several, such as --block 1,2")
+        numbers = ",".join(map(str, choice.together))
+        yield Advice("block", f"the code at line {lines} shares names with it: --block {numbers} takes all of it")
 
 
 def _about_names(code: Code) -> Iterator[Advice]:
@@ -183,19 +187,48 @@ def _about_needs(code: Code, as_case: bool) -> Iterator[Advice]:
 
 
 def _about_inputs(code: Code) -> Iterator[Advice]:
-    opened = sorted({
-        node.args[0].value
-        for node in ast.walk(code.module)
-        if isinstance(node, ast.Call) and _is_call(node, {"open", "load", "read_image"}) and node.args
-        and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
-    })  # fmt: skip
-    if opened:
-        yield Advice("file", f"it reads files that must lie beside it: {', '.join(opened)}")
+    opened = _files_read(code.module)
+    beside = [name for name in opened if not Path(name).is_absolute()]
+    elsewhere = [name for name in opened if Path(name).is_absolute()]
+    if beside:
+        yield Advice("file", f"it reads files that must lie beside it: {', '.join(beside)}")
+    if elsewhere:
+        yield Advice("file", f"it reads files that must be there: {', '.join(elsewhere)}")
     random = any(_is_call(node, _RANDOM) for node in ast.walk(code.module))
     if random:
         seeded = any(_is_call(node, _SEEDS) for node in ast.walk(code.module))
         what = "random streams differ between releases" if seeded else "its random inputs have no seed"
         yield Advice("seed", f"{what}: fixed inputs (bisect_torch.numerics.uniform in a case) are the same on all")
+
+
+def _files_read(module: ast.Module) -> list[str]:
+    """Names of files that it opens and has not written itself in a line before, in order."""
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    written = {(name, call.lineno) for call in calls if _writes(call) for name in _texts(call)}
+    read = {
+        (names[0], call.lineno)
+        for call in calls
+        if _is_call(call, _READERS) and not _writes(call) and (names := _texts(call)) and names[0] is not None
+    }
+    return sorted({
+        name for name, line in read if not any(name == other and before < line for other, before in written)
+    })  # fmt: skip
+
+
+def _writes(call: ast.Call) -> bool:
+    """Whether it writes to a file that it names: a ``save``, or an ``open`` to write."""
+    if _is_call(call, {"open"}):
+        modes = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
+        return any(isinstance(mode, ast.Constant) and re.match("[wxa]", str(mode.value)) for mode in modes)
+    return _is_call(call, _WRITERS)
+
+
+def _texts(call: ast.Call) -> list[str | None]:
+    """The arguments of a call that stand there as text, in their order; None for any other."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg in ("f", "file"))]
+    return [
+        each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else None for each in arguments
+    ]
 
 
 def _about_version(report: str, releases: Sequence[str]) -> Iterator[Advice]:
@@ -212,7 +245,7 @@ def _about_version(report: str, releases: Sequence[str]) -> Iterator[Advice]:
         return
     version = reported_version(report)
     if version:
-        yield Advice("version", f"the report is about torch {version}: let the range hold it")
+        yield Advice("version", f"the report is about torch {version}: choose a range that includes it")
         return
     for nightly, release in _last_before(report, releases).items():
         about = f"the report is about a build before {nightly}, which may hold the fix already"

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from bisect_torch.cases.report_blocks import blocks, clean_text
 from bisect_torch.cases.report_code import Code, code_of, defined, undefined
+from bisect_torch.cases.report_script import KNOWN_IMPORTS
 from bisect_torch.errors import UsageError
 from bisect_torch.first_names import first_of
 
 _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-repl", "python-console", "console"})
 _MAYBE = frozenset({"", "none", "text", "txt", "plaintext", "code"})
-_GOES_ON = 1
-"""A later block goes on from the chosen one when it uses at least this many names that only that one binds."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,15 @@ class Choice:
         code: It.
         why: The rule that chose it, as a sentence's end.
         others: Further blocks that could be meant.
-        continued: Those of them that use names which the chosen one binds.
+        continued: Those of them that use names which the chosen one binds, or bind names which it lacks.
+        together: Numbers of the chosen one and these, counted from 1 over all blocks, in the order in which they run.
     """
 
     code: Code
     why: str
     others: tuple[Code, ...] = ()
     continued: tuple[Code, ...] = ()
+    together: tuple[int, ...] = ()
 
 
 def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
@@ -38,6 +39,7 @@ def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
 
     Blocks in Python's name, or in none, that hold code are candidates. The only one is taken; of several, the first
     that imports torch, else the first that says ``torch`` without importing it. Where neither tells, the user must.
+    To one that only imports, the first that uses what it imports is joined.
 
     Args:
         numbers: Of the blocks to take instead, counted from 1 over all blocks; several are joined in this order.
@@ -67,8 +69,20 @@ def choose(report: str, numbers: Sequence[int] = ()) -> Choice:
     does = "imports torch" if importing else "uses torch"
     alike = importing or saying
     why = f"the only block that {does}" if len(alike) == 1 else f"the first of {len(alike)} blocks that {does}"
-    others = tuple(code for code in candidates if code is not chosen)
-    return Choice(chosen, why, others, tuple(code for code in others if _goes_on(chosen, code)))
+    others = [code for code in candidates if code is not chosen]
+    first = [every.index(chosen)]
+    if chosen.only_imports:
+        user = next((code for code in others if not code.only_imports and _uses(code, chosen)), None)
+        if user is not None:
+            why = f"imports alone, with the code at line {user.block.line} that uses them"
+            first.append(every.index(user))
+            others.remove(user)
+            chosen = _joined([chosen, user])
+    before = [code for code in others if _lacks(chosen) & defined(code.module)]
+    after = [code for code in others if code not in before and _uses(code, chosen)]
+    together = [*map(every.index, before), *first, *map(every.index, after)]
+    continued = tuple(code for code in others if code in before or code in after)
+    return Choice(chosen, why, tuple(others), continued, tuple(place + 1 for place in together) if continued else ())
 
 
 def number_of(report: str, code: Code) -> int:
@@ -87,21 +101,29 @@ def _named(every: Sequence[Code], numbers: Sequence[int]) -> Choice:
                 f"--block {number}: no Python code at line {every[number - 1].block.line}",
                 hint="name a block that holds Python; without --block it is chosen",
             )
-    taken = [every[number - 1] for number in numbers]
-    joined = replace(
+    return Choice(_joined([every[number - 1] for number in numbers]), "named by --block")
+
+
+def _joined(taken: Sequence[Code]) -> Code:
+    """Several blocks as one, which stands where the first does."""
+    return replace(
         taken[0],
         text="\n".join(code.text for code in taken),
         output="\n".join(code.output for code in taken if code.output),
         installs=tuple(dict.fromkeys(name for code in taken for name in code.installs)),
     )
-    return Choice(joined, "named by --block")
 
 
-def _goes_on(first: Code, later: Code) -> bool:
-    return (
-        later.block.line > first.block.line
-        and len(undefined(later.module) & defined(first.module) - {"torch"}) >= _GOES_ON
-    )
+def _uses(code: Code, other: Code) -> bool:
+    """Whether a block lacks names that another one binds; torch itself is told of no block, unless all that the other
+    one does is to import."""
+    shared = undefined(code.module) & defined(other.module)
+    return bool(shared if other.only_imports else shared - {"torch"})
+
+
+def _lacks(code: Code) -> set[str]:
+    """Names that a block uses and never binds, where nobody knows what they mean."""
+    return undefined(code.module) - set(KNOWN_IMPORTS)
 
 
 def _no_code(every: Sequence[Code], report: str) -> str:

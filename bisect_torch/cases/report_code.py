@@ -47,6 +47,11 @@ class Code:
         return any(name.partition(".")[0] == "torch" for name in imported(self.module))
 
     @property
+    def only_imports(self) -> bool:
+        """Whether that is all it does."""
+        return all(isinstance(statement, (ast.Import, ast.ImportFrom)) for statement in self.module.body)
+
+    @property
     def does_something(self) -> bool:
         """Whether it can be a repro. A word or a number in a block without a language is valid Python, too."""
         doing = (ast.Import, ast.ImportFrom, ast.Call, ast.FunctionDef, ast.ClassDef)

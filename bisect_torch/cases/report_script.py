@@ -17,6 +17,8 @@ from bisect_torch.errors import UsageError
 _STANDARD = """collections copy functools gc io itertools json math multiprocessing operator os pickle random re
 subprocess sys tempfile threading time unittest warnings"""
 
+_PACKAGES = """cv2 diffusers einops pandas scipy sklearn torchaudio torchvision transformers"""
+
 KNOWN_IMPORTS = {
     "torch": "import torch",
     "nn": "import torch.nn as nn",
@@ -25,6 +27,8 @@ KNOWN_IMPORTS = {
     "dist": "import torch.distributed as dist",
     "np": "import numpy as np",
     "Tensor": "from torch import Tensor",
+    "pd": "import pandas as pd",
+    **{name: f"import {name}" for name in _PACKAGES.split()},
     **{name: f"import {name}" for name in _STANDARD.split()},
 }
 """Names that reports use without importing them, where everybody means the same."""
@@ -102,7 +106,8 @@ def _uses_device(module: ast.Module, device: str) -> bool:
 
 def packages(code: Code) -> tuple[str, ...]:
     """What must be installed beside torch: requirements for ``--with``."""
-    tops = {name.partition(".")[0] for name in imported(code.module)} - _THERE - sys.stdlib_module_names
+    every = imported(code.module) | imported(ast.parse("\n".join(missing_imports(code))))
+    tops = {name.partition(".")[0] for name in every} - _THERE - sys.stdlib_module_names
     wanted = [DISTRIBUTIONS.get(top, top) for top in sorted(tops)]
     stated = {re.split(r"[\[=<>~!]", each)[0].lower(): each for each in code.installs}
     return tuple(dict.fromkeys(stated.get(name.lower(), name) for name in wanted))

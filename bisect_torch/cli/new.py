@@ -12,8 +12,8 @@ _DESCRIPTION = """\
 Take the repro out of a bug report (the Markdown of an issue) and write it as a script, or
 with --case as a case file; say what it lacks. Nothing of it is run. Of the report's code
 blocks the only one with Python is taken; of several the first that imports torch, else the
-first that says torch; else --block must name it. Prompts, output and notebook commands are
-taken out.
+first that says torch; else --block must name it. To one that only imports, the first that uses
+this is joined. Prompts, output and notebook commands are taken out.
 """
 
 _EXAMPLES = """\

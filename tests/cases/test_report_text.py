@@ -200,10 +200,80 @@ def test_blocks_can_be_named_and_joined_and_a_block_that_goes_on_is_pointed_out(
     report = "```py\nimport torch\nmodel = 1\n```\n```py\nprint(model)\n```\n```sh\n$ ls\n```"
 
     assert [code.block.line for code in choose(report).continued] == [6]
+    assert choose(report).together == (1, 2)
     assert choose(report, (1, 2)).code.text == "import torch\nmodel = 1\n\nprint(model)\n"
     for number in (0, 3, 4):
         with pytest.raises(UsageError):
             choose(report, (number,))
+
+
+@pytest.mark.parametrize(
+    ("blocks_of_code", "line", "numbers"),
+    [
+        (["model(w)", "import torch\ndef model(x): return x\nw = 1"], 6, "2,1"),
+        (["w = torch.ones(1)", "import torch\nprint(torch.ones(1), w)"], 2, "1,2"),
+        (["w = f(1)", "import torch\nv = torch.ones(1) + w", "print(v)"], 2, "1,2,3"),
+        (["import torch\nf(np)", "import numpy as np\ng(np)"], None, None),
+    ],
+)
+def test_blocks_that_share_names_are_offered_in_the_order_in_which_they_run(
+    blocks_of_code: list[str], line: int | None, numbers: str | None
+) -> None:
+    report = "".join(f"```python\n{text}\n```\n" for text in blocks_of_code)
+    choice = choose(report)
+    told = [each.text for each in advice(choice, report, as_case=False) if each.kind == "block"]
+    if numbers is None:
+        assert told == []
+        return
+    (text,) = told
+    assert text.endswith(f" shares names with it: --block {numbers} takes all of it")
+    joined = choose(report, tuple(map(int, numbers.split(","))))
+    assert joined.code.text.count("\n\n") == numbers.count(",")
+
+
+def test_imports_alone_are_no_repro_and_are_put_before_the_code_that_uses_them() -> None:
+    report = "```py\nout = f(torch.ones(1))\n```\n```py\nimport torch\nfrom a import f\n```\n```py\nprint(f(1))\n```"
+    choice = choose(report)
+
+    assert choice.code.text == "import torch\nfrom a import f\n\nout = f(torch.ones(1))\n"
+    assert choice.why == "imports alone, with the code at line 2 that uses them"
+    assert [code.block.line for code in choice.others] == [9]
+    alone = choose("```py\nprint(1)\n```\n```py\nimport torch\n```")
+    assert alone.code.text == "import torch\n"
+
+
+def test_a_package_that_is_used_without_its_import_gets_that_and_is_installed() -> None:
+    report = "```python\nimport torch\nmodel = torchvision.models.resnet18()\nassert model\n```"
+    code = choose(report).code
+
+    assert "import torchvision\n" in script(code)
+    assert options(code) == ("--with", "torchvision")
+    assert kinds(report) == {"import", "with"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("torch.load('/data/w.pt')", ["it reads files that must be there: /data/w.pt"]),
+        ("torch.load('w.pt')", ["it reads files that must lie beside it: w.pt"]),
+        ("torch.load(f='w.pt')", ["it reads files that must lie beside it: w.pt"]),
+        ("torch.save({}, '/tmp/ck.pt')\ntorch.load('/tmp/ck.pt')", []),
+        ("torch.save({}, f='ck.pt')\ntorch.load('ck.pt')", []),
+        ("with open('a', 'wb') as f: f.write(b'')\nopen('a').read()", []),
+        ("open('a', mode='w').close()\nopen('a', 'r').read()", []),
+        ("torch.load('w.pt')\ntorch.save({}, 'w.pt')", ["it reads files that must lie beside it: w.pt"]),
+        ("torch.save({}, 'v.pt')\ntorch.load('w.pt')", ["it reads files that must lie beside it: w.pt"]),
+    ],
+)
+def test_what_a_repro_writes_itself_needs_no_file(text: str, told: list[str]) -> None:
+    report = f"```python\nimport torch\n{text}\n```"
+    assert [each.text for each in advice(choose(report), report, as_case=False) if each.kind == "file"] == told
+
+
+def test_the_version_of_a_report_is_advised_for_the_range() -> None:
+    report = f"```python\n{REPRO}```\nPyTorch version: 2.7.1\n"
+    (told,) = advice(choose(report), report, as_case=False)
+    assert told.text == "the report is about torch 2.7.1: choose a range that includes it"
 
 
 def kinds(report: str) -> set[str]:
