@@ -30,6 +30,14 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from options_of(nested)
 
 
+def what_is_missing(parser: argparse.ArgumentParser, names: Sequence[str]) -> str:
+    """What to write in place of arguments that are missing: the commands, where one of them is; else an example."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and action.metavar in names:
+            return f"the commands are: {', '.join(action.choices)}; `{parser.prog} --help` says what they do"
+    return for_example(parser)
+
+
 def for_example(parser: argparse.ArgumentParser) -> str:
     """The first example of a command's help page, without what is said beside it."""
     lines = [line.strip() for line in (parser.epilog or "").splitlines() if line.startswith(f"  {parser.prog} ")]
@@ -84,7 +92,8 @@ def unknown_words(
     own = list(words[list(words).index(command) + 1 :]) if command is not None else []
     for_script = _for_script(command, own, unknown) if runs_commands else None
     if option is None:
-        return UsageError(f"unexpected word {unknown[0]!r}", hint=_unexpected(command, unknown, for_script))
+        hint = _one_file(command, own, unknown) or _unexpected(command, unknown, for_script)
+        return UsageError(f"unexpected word {unknown[0]!r}", hint=hint)
     name = option.partition("=")[0]
     program = _program(own) if runs_commands else None
     others = [other for other in known if other != name]
@@ -183,6 +192,14 @@ def late_options(options: Iterable[str], words: Sequence[str]) -> list[str]:
     own = {option for option in options if option.startswith("--")}
     names = (word.partition("=")[0] for word in words)
     return list(dict.fromkeys(name for name in names if name in own))
+
+
+def _one_file(command: str | None, own: Sequence[str], unknown: Sequence[str]) -> str | None:
+    """Where further files are named for a command that takes one: that it does, and the line for the first."""
+    files = [word.partition("::")[0] for word in unknown]
+    if command not in ("bisect", "watch") or not all(name.endswith(".py") and os.path.isfile(name) for name in files):
+        return None
+    return f"{command} takes one file at a time: {shlex.join([PROGRAM, command, *_without(own, unknown)])}"
 
 
 def _unexpected(command: str | None, unknown: Sequence[str], for_script: str | None) -> str:

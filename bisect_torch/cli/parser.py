@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             spare = {str(action.metavar) for action in self._actions if action.nargs in ("*", "?")}
             names = [name for name in missing.split(", ") if name not in spare]
             are = "is" if len(names) == 1 else "are"
-            raise UsageError(f"{' and '.join(names)} {are} missing", hint=meant.for_example(self))
+            raise UsageError(f"{' and '.join(names)} {are} missing", hint=meant.what_is_missing(self, names))
         hint = f"`{self.prog} --help` lists what is accepted"
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         near = nearest_names(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else []

@@ -245,9 +245,15 @@ def own_files_of(args: argparse.Namespace) -> OwnFiles:
 
 
 def _refuse_missing_program(words: Sequence[str]) -> None:
-    """A program that is named by a path; one without a path may lie in the environments."""
+    """A program that is named by a path; one without a path may lie in the environments. A script that nothing can
+    start by itself, since ``python`` was forgotten."""
+    import shlex
+    import shutil
+
     from bisect_torch.errors import UsageError
 
+    if words and words[0].endswith(".py") and os.path.isfile(words[0]) and not shutil.which(words[0]):
+        raise UsageError(f"{words[0]}: no such program", hint=f"did you mean `-- python {shlex.join(words)}`?")
     if words and os.sep in words[0] and not os.path.exists(words[0]):
         raise UsageError(f"{words[0]}: no such program", hint="what stands after -- is run as it is, options and all")
 

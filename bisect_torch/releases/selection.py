@@ -262,9 +262,21 @@ def _find(name: str, known: list[Build]) -> Build:
     for build in known:
         if build.kind in (BuildKind.RELEASE, BuildKind.NIGHTLY) and Version(build.version) == wanted:
             return build
-    near = _neighbours(wanted, [build for build in known if not build.yanked and not _is_pre(build)] or known)
+    usable = [build for build in known if not build.yanked and not _is_pre(build)] or known
+    near = _neighbours(wanted, usable)
     shown = f"the nearest that exist: {near}" if near else "none is known"
-    raise UsageError(f"torch {name} does not exist here; {shown}", hint="`bisect-torch releases` lists all")
+    meant = _dots_elsewhere(wanted, usable)
+    question = f"did you mean {' or '.join(meant)}? " if meant else ""
+    raise UsageError(f"torch {name} does not exist here; {shown}", hint=f"{question}`bisect-torch releases` lists all")
+
+
+def _dots_elsewhere(wanted: Version, usable: Sequence[Build]) -> list[str]:
+    """Versions of the same digits, but for a last zero: ``2.4.1`` for ``2.41`` and ``2.41.0``."""
+
+    def digits(version: str) -> str:
+        return version.replace(".", "").removesuffix("0")
+
+    return [build.version for build in usable if digits(build.version) == digits(str(wanted))]
 
 
 def _hint_no_version(name: str) -> str:

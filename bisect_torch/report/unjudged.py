@@ -172,6 +172,7 @@ def with_hint(reason: str, hint: str) -> str:
 
 
 _WANTS_VARIABLE = re.compile(r"it wants the variable (\w+)")
+_NO_DEVICE = re.compile(r"(\w+): no \1 device")
 _SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
 
 
@@ -195,6 +196,8 @@ def _hint_of_what_lacks(reason: str) -> str:
         return f"--pass-env {wanted[1]}" if passed else "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"
     if reason.startswith(WANTS_FILE):
         return _hint_of_missing_file(reason)
+    if _NO_DEVICE.fullmatch(reason):
+        return "put cpu in its place, if the bug shows there too; `bisect-torch doctor` says what it sees of a GPU"
     if reason.startswith("it wants arguments"):
         return "a command has some: -- python SCRIPT ARGUMENTS"
     if reason.startswith("it asks for input"):

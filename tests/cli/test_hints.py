@@ -14,8 +14,9 @@ import pytest
 from bisect_torch.cli.commands import COMMANDS
 from bisect_torch.cli.main import main
 from bisect_torch.cli.parser import parse
-from bisect_torch.cli.run_request import tell_late_options
+from bisect_torch.cli.run_request import _refuse_missing_program, tell_late_options
 from bisect_torch.environments import Store
+from bisect_torch.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +47,22 @@ MEANT: dict[str, tuple[list[str], str]] = {
         ["run", "rms.py", "--", "--dry-run"],
         "leave -- out: bisect-torch run rms.py --dry-run; or, for the script itself: "
         "bisect-torch run -- python rms.py --dry-run",
+    ),
+    "a script as a command": (
+        ["run", "--versions", "2.6.0", "--", "rms.py", "--steps", "3", "a b"],
+        "did you mean `-- python rms.py --steps 3 'a b'`?",
+    ),
+    "a script as a command of a search": (
+        ["bisect", "--good", "2.6.0", "--bad", "2.9.0", "--", "./rms.py"],
+        "did you mean `-- python ./rms.py`?",
+    ),
+    "two files for a search": (
+        ["bisect", "rms.py", "bin/tool.py", "--good", "2.6.0", "--bad", "2.4.1"],
+        "bisect takes one file at a time: bisect-torch bisect rms.py --good 2.6.0 --bad 2.4.1",
+    ),
+    "two files for watch, with a case": (
+        ["watch", "rms.py", "bin/tool.py::bmm"],
+        "watch takes one file at a time: bisect-torch watch rms.py",
     ),
     "versions apart": (
         ["run", "rms.py", "--versions", "2.6.0", "2.7.0"],
@@ -81,7 +98,10 @@ MEANT: dict[str, tuple[list[str], str]] = {
     "a shell mistyped": (["completion", "bsh"], "did you mean 'bash'?"),
     "no results": (["report"], "for example: bisect-torch report results.parquet repro > issue.md"),
     "no results, nor a case": (["attribute"], "for example: bisect-torch attribute results.parquet"),
-    "no command of envs": (["envs"], "for example: bisect-torch envs build --from 2.9.0 --python 3.12"),
+    "no command of envs": (
+        ["envs"],
+        "the commands are: build, list, path, remove, prune, lock, check; `bisect-torch envs --help` says what they do",
+    ),
     "results mistyped": (
         ["judge", "reslts.parquet"],
         "did you mean results.parquet? Else `bisect-torch run FILE -o reslts.parquet` makes them",
@@ -224,6 +244,23 @@ def test_what_may_be_left_out_is_not_called_missing(
 ) -> None:
     assert main(words) == 2
     assert capsys.readouterr().err.splitlines()[0] == f"error: {missing}"
+
+
+def test_a_script_that_can_be_started_by_itself_is_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its path where it may be executed, and by its name where PATH has it."""
+    program = tmp_path / "tool.py"
+    program.write_text("#!/bin/sh\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for word in ("tool.py", "./tool.py", str(program)):
+        program.chmod(0o644)
+        with pytest.raises(UsageError, match=r"tool\.py: no such program"):
+            _refuse_missing_program([word])
+        program.chmod(0o755)
+        _refuse_missing_program([word])
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match=r"^tool\.py: no such program"):
+        _refuse_missing_program(["tool.py"])
 
 
 def _refusals() -> list[tuple[Path, ast.Call]]:

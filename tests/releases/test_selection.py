@@ -70,6 +70,17 @@ def test_what_takes_part(selection: Selection, python: str | None, expected: str
     assert names(selection, python=python) == expected.split()
 
 
+def test_dots_in_other_places_are_seen() -> None:
+    """2.4.1 typed as 2.41, which is far from it by number."""
+    for typed in ("2.41.0", "2.41", "24.1", "v2.41.0"):
+        with pytest.raises(UsageError) as caught:
+            names(Selection(versions=(typed,)))
+        assert caught.value.hint == "did you mean 2.4.1? `bisect-torch releases` lists all"
+    with pytest.raises(UsageError) as caught:
+        names(Selection(versions=("2.99.0",)))
+    assert caught.value.hint == "`bisect-torch releases` lists all"
+
+
 @pytest.mark.parametrize(
     ("selection", "python", "said"),
     [

@@ -110,6 +110,10 @@ def test_the_first_that_lacks_a_package_asks_for_all_and_each_for_its_own() -> N
             "exit status 127: nosuch: command not found",
             "is its name right? it must be on PATH, or come with a package: --with PACKAGE",
         ),
+        (
+            "cuda: no cuda device",
+            "put cpu in its place, if the bug shows there too; `bisect-torch doctor` says what it sees of a GPU",
+        ),
         ("Python cannot read it: invalid syntax", "--python chooses a newer one"),
         ("a file random.py is imported in place of the real random", "rename that file, and run it with --fresh"),
     ],
