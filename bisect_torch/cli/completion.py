@@ -14,11 +14,13 @@ made anew with a new version.
 
 _EXAMPLES = """\
 examples:
-  bisect-torch completion bash > ~/.local/share/bash-completion/completions/bisect-torch
-  bisect-torch completion zsh > ~/.zfunc/_bisect-torch      where fpath has ~/.zfunc, before compinit
+  eval "$(bisect-torch completion bash)"      in ~/.bashrc
+  eval "$(bisect-torch completion zsh)"       in ~/.zshrc, after autoload -U compinit && compinit
   bisect-torch completion fish > ~/.config/fish/completions/bisect-torch.fish
 
-or for this shell alone: eval "$(bisect-torch completion bash)"
+Typed in a shell, the line for bash or zsh is for that shell alone. Where bash has the package bash-completion, a file
+does too, and shells start quicker:
+  bisect-torch completion bash > ~/.local/share/bash-completion/completions/bisect-torch
 next: bisect-torch --help    in a new shell, where TAB completes it
 """
 

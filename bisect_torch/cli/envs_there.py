@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bisect_torch.errors import UsageError
 from bisect_torch.first_names import first_of
-from bisect_torch.nearest import likest_first
+from bisect_torch.nearest import nearest_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +112,7 @@ def _none_of(version: str, fitting: Sequence[Environment], others: Sequence[Envi
         others: Those of this version, which do not.
     """
     from bisect_torch.environments import Alike, in_release_order
+    from bisect_torch.model import is_variant_name
 
     if others:
         there = list(map(Alike(others).words, in_release_order(others)))
@@ -120,8 +121,10 @@ def _none_of(version: str, fitting: Sequence[Environment], others: Sequence[Envi
             f"no environment of {version} is the one that was asked for",
             hint=f"there are: {first_of(there, _MOST, between='; ')}{more}",
         )
-    names = list(dict.fromkeys(each.build.name for each in in_release_order(fitting)))
-    known = f"there are: {first_of(likest_first(version, names), _MOST)}" if names else "there are none"
+    names = [each.build.name for each in in_release_order(fitting)]
+    names.sort(key=is_variant_name)  # a hybrid is called by all its packages
+    ordered = list(dict.fromkeys([*nearest_names(version, names), *names]))
+    known = f"there are: {first_of(ordered, _MOST)}" if names else "there are none"
     return UsageError(f"there is no environment of {version}", hint=f"{known}; `bisect-torch envs build` makes them")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from bisect_torch.cli.commands import COMMANDS
 from bisect_torch.cli.completing import BACKENDS
 from bisect_torch.cli.completion import SHELLS
 from bisect_torch.cli.main import main
+from bisect_torch.cli.parser import build_parser, parser_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = "decoding.parquet"
@@ -149,6 +151,16 @@ def test_keys_in_a_terminal(place: Path, name: str, typed: str, completed: str) 
             process.kill()
             os.close(master)
     assert shown.rpartition("<<")[2].partition(">>")[0].strip() == completed
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+def test_the_line_of_the_help_page_needs_nothing_else_installed(name: str) -> None:
+    """What is set up here without the package bash-completion, and completes, is what the page says first."""
+    parser = build_parser(next(each for each in COMMANDS if each[0] == "completion"))[0]
+    page = parser_of(parser, "completion")
+    assert page is not None
+    line = next(line.strip() for line in str(page.epilog).splitlines() if f"completion {name}" in line)
+    assert re.split(r"\s{2,}", line)[0] in PREPARED[name]
 
 
 def read_until(master: int, mark: str, limit_s: float = 30.0) -> str:

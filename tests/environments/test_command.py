@@ -13,7 +13,7 @@ import pytest
 
 from bisect_torch.cli.main import main
 from bisect_torch.environments import stamp
-from bisect_torch.model import Build, BuildKind, Environment
+from bisect_torch.model import Build, BuildKind, Environment, Variant
 from tests.environments.conftest import Workshop
 from tests.support.wheels import fake_torch
 
@@ -182,6 +182,13 @@ def test_of_many_environments_few_are_told(workshop: Workshop, capsys: pytest.Ca
     assert " and 3 more: `bisect-torch envs list` has all\n" in capsys.readouterr().err
     assert _envs(workshop, "path", "2.8") == 2
     assert "hint: there are: 2.8.0, 2.0.0, 2.1.0, 2.2.0, 2.3.0, 2.4.0 and 4 more; " in capsys.readouterr().err
+    _stamped(workshop, "patch", build=Build(BuildKind.RELEASE, "2.2.1", "2.2.1"))  # less like it than 2.3.0
+    assert _envs(workshop, "path", "2.88.0") == 2
+    assert "hint: there are: 2.8.0, 2.0.0, 2.1.0, 2.2.0, 2.2.1, 2.3.0 and 5 more; " in capsys.readouterr().err
+    hybrid = Build(BuildKind.RELEASE, "2.0.0", "2.0.0").with_variant(Variant("numpy==2.3.4"))
+    _stamped(workshop, "hybrid", build=hybrid)
+    assert _envs(workshop, "path", "x") == 2
+    assert "hint: there are: 2.0.0, 2.1.0, 2.2.0, 2.2.1, 2.3.0, 2.4.0 and 6 more; " in capsys.readouterr().err
 
 
 def test_environments_are_listed_by_release_then_by_what_tells_them_apart(
