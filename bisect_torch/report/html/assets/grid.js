@@ -4,7 +4,7 @@
 const OVERSCAN = 6;
 const MOST_PRINTED = 1500;
 const MOST_MEASURED = 100;
-const LEAST_LABEL = 0.25; // of the room: a name may be shorter, but is not cut for the sake of builds beyond that
+const LEAST_LABEL = 0.25; // of the room: what is left for names where they give way to builds
 const LEAST_CELL = 40; // CSS pixels: "2.10.0" as the head of a column
 
 class Grid {
@@ -58,9 +58,9 @@ class Grid {
     // Of the room that there is, not of the grid's own width, which follows from this.
     const inside = this.root.parentElement.clientWidth;
     const room = Math.max(120, inside * (narrow.matches ? 0.42 : 0.5));
-    // Names give way to builds, down to a share of the room: the newest builds are what one looks for.
+    // Names give way where all builds are in sight then: the newest of them are what one looks for.
     const left = inside - this.#beside() - LEAST_CELL * this.results.builds.length;
-    this.label = Math.min(this.#widestLabel(), room, Math.max(inside * LEAST_LABEL, left));
+    this.label = Math.min(this.#widestLabel(), left < inside * LEAST_LABEL ? room : Math.min(room, left));
     this.width = this.#fitting();
     this.root.style.setProperty("--cell", `${this.width}px`);
     this.root.style.setProperty("--label", `${this.label}px`);
