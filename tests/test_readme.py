@@ -18,6 +18,8 @@ from bisect_torch.engine.worker_process import WorkerProcess
 from bisect_torch.environments import Store, clean_environment_variables, probe_interpreter, staged_package
 from bisect_torch.numerics.check import compare
 from bisect_torch.results import schema_table
+from tests.analysis.made import observe
+from tests.results.written import write
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -75,6 +77,20 @@ def test_the_example_is_a_case_file(tmp_path: Path) -> None:
         *(f"bmm[dtype={dtype},batch={batch}]" for dtype in ("float32", "bfloat16") for batch in (16, 65552)),
         "compiled",
     ]
+
+
+def test_the_lines_for_pandas_tell_wrong_rows_whose_fault_is_a_nan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = {"wrong_elements": 32, "nan_mismatches": 32, "rel_error": 0.0}
+    write(tmp_path / "results.parquet", [observe("wrong", "2.4.1", **fault)])
+    monkeypatch.chdir(tmp_path)
+
+    exec(next(block for block in blocks("python") if "import pandas" in block), {})
+
+    words = capsys.readouterr().out.split()
+    assert words[:3] == ["wrong_elements", "nan_mismatches", "rel_error"]
+    assert [float(word) for word in words[-3:]] == [32, 32, 0]
 
 
 CASES = (ROOT / "cases" / "README.md").read_text()

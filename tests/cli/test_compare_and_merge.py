@@ -187,6 +187,15 @@ def test_devices_with_other_names_are_compared_when_told(folder: Path, capsys: p
     assert "not compared: cpu of A" in out
 
 
+def test_a_script_and_a_command_of_one_name_are_told_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twins = [dataclasses.replace(seen("ok", "plateau"), case_file=file, key=file) for file in ("plateau.py", ".")]
+    write(folder / "a.parquet", [OURS[0], *twins])
+    write(folder / "b.parquet", THEIRS[:1])
+
+    assert main(["compare", "a.parquet", "b.parquet"]) == 0
+    assert "only in A: plateau.py::plateau and commands::plateau, on" in capsys.readouterr().out
+
+
 # --- merge ------------------------------------------------------------------------------------------------------
 
 
@@ -292,6 +301,23 @@ def test_a_cell_that_differs_between_the_files_is_named_and_no_conflict(
     out = capsys.readouterr().out
     assert "1 cell differs between the files, as a flaky one does; of the same repeat the newest run counts:\n" in out
     assert "  same[n=1] on 2.9.1 (cpu): ok in a.parquet and wrong in b.parquet\n" in out
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (1, "1 observation is kept, but no matrix shows it, since a newer one stands for the same"),
+        (2, "2 observations are kept, but no matrix shows them, since newer ones stand for the same"),
+    ],
+)
+def test_what_newer_observations_stand_for_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], number: int, told: str
+) -> None:
+    write(folder / "a.parquet", OURS[:number])
+    write(folder / "b.parquet", [elsewhere(each, started_at="2026-12-01") for each in OURS[:number]])
+
+    assert main(["merge", "a.parquet", "b.parquet", "-o", "all.parquet"]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -130,6 +130,27 @@ def test_nothing_found_writes_nothing_and_says_why(tmp_path: Path, capsys: pytes
     assert err == "no report: 1 instance ok on every version that was judged, 2.4.1 to 2.14.0\n"
 
 
+def test_what_no_verdict_tells_stands_below_in_lines_that_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instead of one line of 500 characters."""
+    told = [
+        "3 instances ok on every version",
+        "repro is ok on 2.4.1 and 2.5.0, but what it prints differs: " + "x " * 40,
+    ]
+    monkeypatch.setattr("bisect_torch.report.markdown.nothing_found", lambda _: told)
+    monkeypatch.setenv("COLUMNS", "60")
+
+    assert main(["report", RESULTS, "sum_bool_arange_half"]) == 1
+
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == [
+        "no report: 3 instances ok on every version",
+        "repro is ok on 2.4.1 and 2.5.0, but what it prints differs:",
+    ]
+    assert max(map(len, lines)) <= 60
+
+
 REFUSED = {
     "unknown case": (["sign_nam"], "holds no case 'sign_nam'", "did you mean sign_nan?", 2),
     "a case by the word in its name": (["NAN"], "holds no case 'NAN'", "did you mean ", 2),

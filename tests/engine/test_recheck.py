@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bisect_torch.engine.earlier import Conditions, Earlier
+from bisect_torch.engine.recheck import plan_recheck
 from tests.engine.conftest import MakeTool
 from tests.support.index import FakeIndex
 from tests.support.tool import Answer, Tool
@@ -240,6 +242,19 @@ def test_a_changed_case_file_is_refused_run_or_skipped(tool: Tool) -> None:
     assert any("cases.py has changed" in note for note in run.data["notes"])
     assert skipped.code == 3
     assert set(changes(skipped).values()) == {"not judged"}
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (1, "1 row was never judged in the earlier results, and is not run"),
+        (2, "2 rows were never judged in the earlier results, and are not run"),
+    ],
+)
+def test_rows_that_were_never_judged_are_counted(number: int, told: str) -> None:
+    never = tuple(("cases.py", f"f[n={n}]", "cpu") for n in range(number))
+    earlier = Earlier((), {}, {}, {}, {}, Conditions(), never_judged=never)
+    assert plan_recheck(earlier, everything=True, changed="refuse").notes == (told,)
 
 
 def test_a_case_file_that_is_gone_can_be_named(tool: Tool) -> None:
