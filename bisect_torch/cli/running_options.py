@@ -9,8 +9,7 @@ from bisect_torch.cli.arguments import comma_list, devices, positive, size
 from bisect_torch.cli.options import add_pass_env_option
 from bisect_torch.cli.profiling import add_profile_option
 from bisect_torch.cli.releases import add_source_argument
-
-DEFAULT_TIMEOUT_S = 120.0
+from bisect_torch.model import DEFAULT_TIMEOUT_S
 
 
 def add_running_arguments(parser: argparse.ArgumentParser, *, matrix: bool) -> None:

@@ -12,7 +12,7 @@ from bisect_torch import analysis, cases
 from bisect_torch.analysis.rechecking import is_bad, newest_judged
 from bisect_torch.cases.locating import Located, Remembered, locate
 from bisect_torch.errors import UsageError
-from bisect_torch.model import Build, Environment, FileRead, Observation, Point, beside
+from bisect_torch.model import DEFAULT_TIMEOUT_S, Build, Environment, FileRead, Observation, Point, beside
 from bisect_torch.redaction import Private
 from bisect_torch.results import ResultsFile, how_to_make
 from bisect_torch.results.recalled import recalled_builds, recalled_environments
@@ -31,7 +31,7 @@ class Conditions:
     """
 
     devices: tuple[str, ...] = ("cpu",)
-    timeout_s: float = 120.0
+    timeout_s: float = DEFAULT_TIMEOUT_S
     threads: int | None = None
     seed: int = 0
     thorough: bool = False

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from bisect_torch import cases, environments, own_files
 from bisect_torch.engine.shard import Shard, starts
-from bisect_torch.model import Build, BuildKind, Environment, Instance, Isolation, Observation, Series, Transition
+from bisect_torch.model import (
+    DEFAULT_TIMEOUT_S,
+    Build,
+    BuildKind,
+    Environment,
+    Instance,
+    Isolation,
+    Observation,
+    Series,
+    Transition,
+)
 from bisect_torch.own_files import OwnFiles
 from bisect_torch.results import ResultsFile
 
@@ -71,7 +81,7 @@ class RunRequest:
     devices: tuple[str, ...] = ("cpu",)
     select: str | None = None
     jobs: int = 2
-    timeout_s: float = 120.0
+    timeout_s: float = DEFAULT_TIMEOUT_S
     repeats: int = 1
     isolation: Isolation | None = None
     threads: int | None = None

@@ -14,7 +14,7 @@ from bisect_torch.model.builds import (
     Variant,
     is_variant_name,
 )
-from bisect_torch.model.cases import Case, CaseFile, CaseKind, Instance, Limits, Scalar
+from bisect_torch.model.cases import DEFAULT_TIMEOUT_S, Case, CaseFile, CaseKind, Instance, Limits, Scalar
 from bisect_torch.model.observations import (
     ASSERTION,
     FACT_FIELDS,
@@ -31,6 +31,7 @@ from bisect_torch.model.series import Boundary, Point, Series, Transition, Trans
 __all__ = [
     "ASSERTION",
     "CANDIDATE_SUFFIX",
+    "DEFAULT_TIMEOUT_S",
     "FACT_FIELDS",
     "STRICT_XFAIL",
     "TODAY",

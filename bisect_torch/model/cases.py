@@ -7,6 +7,9 @@ import enum
 from collections.abc import Mapping
 from pathlib import Path
 
+DEFAULT_TIMEOUT_S = 120.0
+"""Seconds for a cell where neither its case nor a command line names any."""
+
 Scalar = str | int | float | bool | None
 """A parameter value of a case."""
 

@@ -6,18 +6,24 @@ A page puts it together from what the run, the build and the row of a cell add.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePath
 from typing import Any
 
 from bisect_torch.cases.suites import SUITES
-from bisect_torch.model import BuildKind, Observation
+from bisect_torch.model import DEFAULT_TIMEOUT_S, BuildKind, Observation
 from bisect_torch.report.rerun_tests import words_for
 from bisect_torch.report.retyped import named_file, named_folder, not_an_option, shell_line, typed
 
 _CARRIED = ("--with", "--with-editable", "--locks", "--isolation", "--bad-if-output", "--seed", "--max-memory")
 """Options of the earlier line that decide what runs; each takes a value."""
+
+_DEFAULT_RESULTS = "results.parquet"
+
+_CHOSEN_HERE = (f"--timeout={DEFAULT_TIMEOUT_S:g}", f"--python={sys.version_info[0]}.{sys.version_info[1]}")
+"""What a run takes where nothing is said: of Pythons the one that runs the tool, where the whole range has it."""
 
 _SPLIT = re.compile(r"[\s()]+")
 _ONE_WORD = re.compile(r"[^\s()\[\]]+(?:\[[^\[\]]*\])?")
@@ -52,24 +58,34 @@ def carried(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def run_part(observation: Observation, run: Mapping[str, Any]) -> str:
+def run_part(observation: Observation, run: Mapping[str, Any], *, implied: Container[str] = ()) -> str:
     """What the run adds: program, files and conditions, a line feed, and what follows at the end of the line.
 
     Args:
         run: The manifest of the run that made the observation; empty when it is not known.
+        implied: Options with their values that go without saying.
     """
     own, tail = split_words(words_of(run))
     chosen: list[str] = []
     if tail[:1] == ["--pytest"]:
         chosen, tail = words_for([(observation.case_file, observation.instance)], tail)
-    head = ["bisect-torch", "run", *([] if tail else [what_ran(observation, own)]), *_conditions(observation, run)]
+    conditions = [each for each in _conditions(observation, run) if each not in implied]
+    head = ["bisect-torch", "run", *([] if tail else [what_ran(observation, own)]), *conditions]
     return f"{shell_line([*head, *carried(own), *chosen])}\n{shell_line(map(typed, tail))}"
 
 
-def range_line(observation: Observation, run: Mapping[str, Any], first: str, last: str) -> str:
-    """The line that runs what a run ran on all releases from ``first`` to ``last``."""
-    head, _, tail = run_part(observation, run).partition("\n")
-    return " ".join(filter(None, [head, shell_line(["--from", first, "--to", last]), tail]))
+def range_line(
+    observation: Observation, run: Mapping[str, Any], first: str, last: str, results: PurePath | None = None
+) -> str:
+    """The line that runs what a run ran on all releases from ``first`` to ``last``. What a run here takes where nothing
+    is said is not named.
+
+    Args:
+        results: The file that has the ends already.
+    """
+    head, _, tail = run_part(observation, run, implied=_CHOSEN_HERE).partition("\n")
+    where = [] if results is None or (path := typed(str(results))) == _DEFAULT_RESULTS else ["-o", path]
+    return " ".join(filter(None, [head, shell_line(["--from", first, "--to", last, *where]), tail]))
 
 
 def what_ran(observation: Observation, own: Sequence[str]) -> str:
