@@ -137,7 +137,7 @@ def build_attribution(args: argparse.Namespace) -> tuple[AttributionRequest, tup
         select=None,
         command_line=words,
     )
-    return AttributionRequest(run), notes
+    return AttributionRequest(run, (series.case_file, series.instance, series.device)), notes
 
 
 # --- which change

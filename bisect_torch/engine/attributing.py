@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch import analysis, environments
-from bisect_torch.analysis.attribution import Answer, Attribution, Hybrid, Side, answer_of, attribute
+from bisect_torch.analysis.attribution import Answer, Attribution, Cause, Hybrid, Side, answer_of, attribute
+from bisect_torch.analysis.series import Row
 from bisect_torch.engine import events
 from bisect_torch.engine.request import RunRequest, RunResult
 from bisect_torch.engine.run import Run
 from bisect_torch.errors import Interrupted
 from bisect_torch.interruption import Interruption
-from bisect_torch.model import Build, BuildKind, Environment, Point, Series, Variant
+from bisect_torch.model import Build, BuildKind, Environment, Observation, Point, Series, Variant
 from bisect_torch.releases.locks import DAYS_AFTER_RELEASE
-
-PYTHON = "python"
-"""The name under which the minor version of Python stands among the packages."""
+from bisect_torch.results.attributed import PYTHON, Attributed, keep
 
 NOT_RESOLVED = "no set of versions has it in the other version"
 
@@ -45,9 +44,11 @@ class AttributionRequest:
 
     Args:
         run: Of the two builds, the older first, and of one instance on one device.
+        row: Case file, instance and device, as the results call them.
     """
 
     run: RunRequest
+    row: Row
 
     @property
     def old(self) -> Build:
@@ -105,7 +106,7 @@ class Attributing:
         self._ends: dict[Side, Point] = {}
 
     def execute(self) -> AttributionResult:
-        """Find the cause.
+        """Find the cause, and keep it in the results.
 
         Raises:
             Interrupted: The user stopped it; what had finished is kept.
@@ -122,6 +123,8 @@ class Attributing:
             names = tuple(change.name for change in changes)
             separable = {side: [each.name for each in changes if side not in each.held] for side in Side}
             attribution = attribute(names, separable, self._judge)
+        if attribution is not None and attribution.cause is not Cause.INSEPARABLE:
+            self._keep(attribution, changes, result.observations)
         return AttributionResult(
             instance="".join(name for _, name in self._request.run.only or ()),
             builds=(self._request.old, self._request.new),
@@ -133,6 +136,28 @@ class Attributing:
             points=self._points,
             environments=self._environments,
         )
+
+    def _keep(self, found: Attribution, changes: Sequence[Change], observations: Sequence[Observation]) -> None:
+        """For whoever reads the results later; where both builds ran one text of the case."""
+        ends = (self._request.old.name, self._request.new.name)
+        texts = {each.case_file_hash for each in observations if each.build_name in ends}
+        if len(texts) != 1:
+            return
+        case_file, instance, device = self._request.row
+        answer = Attributed(
+            case_file=case_file,
+            case_file_hash=texts.pop(),
+            instance=instance,
+            device=device,
+            before=ends[0],
+            after=ends[1],
+            torch=self._request.new.version,
+            cause=found.cause,
+            packages=tuple((each.name, each.old, each.new) for each in changes if each.name in found.packages),
+            bound=found.bound,
+        )
+        with self._interruption.held():
+            keep(self._request.run.file, answer)
 
     def _run(self, request: RunRequest, observer: events.Observer) -> RunResult:
         result = Run(request, observer, self._interruption).execute()

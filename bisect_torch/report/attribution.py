@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from bisect_torch.analysis.attribution import Attribution, Cause, Side, Trial
 from bisect_torch.engine.attributing import AttributionResult, Change
 from bisect_torch.model import Point
+from bisect_torch.report.attributed import cause_words, named
+from bisect_torch.report.differences import Difference, is_nvidia
 from bisect_torch.report.text import Line, clean, listed, plural, wrap
+from bisect_torch.results.attributed import PYTHON
 
 FORMAT = 1
 """Version of the JSON document."""
@@ -47,20 +50,13 @@ def verdict(result: AttributionResult) -> str:
 
 
 def _cause(result: AttributionResult, found: Attribution) -> str:
-    old, new = (f"torch {clean(build.version)}" for build in result.builds)
+    new = f"torch {clean(result.builds[1].version)}"
     packages = _packages(result, found.packages)
-    if found.cause is Cause.TORCH:
-        return f"torch itself{_with_bound(result, found)}"
-    if found.cause is Cause.DEPENDENCY:
-        words = f"{packages}, not torch"
-        if found.reverses:
-            side = _versions_of(result, found.packages, Side.OLD)
-            return f"{words}: {new} with {side} is as before"
-        return f"{words}: {old} with {_versions_of(result, found.packages, Side.NEW)} is as after"
-    if found.cause is Cause.TOGETHER:
-        return f"only both together, {new}{_with_bound(result, found)} and {packages}: neither alone changes it"
-    if found.cause is Cause.EITHER:
-        return f"each alone is enough: {new}{_with_bound(result, found)}, and {packages}"
+    if found.cause in _SOLVED:
+        changes = {each.name: each for each in result.changes}
+        mattering = [_difference(changes[name]) for name in found.packages]
+        words = cause_words(found.cause, mattering, result.builds[1].version, found.bound)
+        return words + (_proof(result, found) if found.cause is Cause.DEPENDENCY else "")
     if found.packages:
         return f"cannot be separated: {packages} is needed for it, and whether {new} is too cannot be told"
     if any(trial.hybrid.torch is Side.OLD and trial.answer.like is Side.OLD for trial in found.trials):
@@ -68,11 +64,12 @@ def _cause(result: AttributionResult, found: Attribution) -> str:
     return "cannot be separated: torch or what comes with it"
 
 
-def _with_bound(result: AttributionResult, found: Attribution) -> str:
-    """What cannot be taken apart from the new torch is part of the answer."""
-    if not found.bound:
-        return ""
-    return f" (with what cannot be separated from it: {_short(result, found.bound)})"
+def _proof(result: AttributionResult, found: Attribution) -> str:
+    """What shows that it is these dependencies."""
+    old, new = (f"torch {clean(build.version)}" for build in result.builds)
+    if found.reverses:
+        return f": {new} with {_versions_of(result, found.packages, Side.OLD)} is as before"
+    return f": {old} with {_versions_of(result, found.packages, Side.NEW)} is as after"
 
 
 def _no_change(result: AttributionResult) -> str:
@@ -126,7 +123,7 @@ def _trial(result: AttributionResult, trial: Trial) -> str:
 
 def _held(result: AttributionResult) -> Iterable[tuple[str, str]]:
     """What cannot be taken apart from a torch, and why."""
-    nvidia = [each for each in result.changes if each.held and _is_nvidia(each.name)]
+    nvidia = [each for each in result.changes if each.held and is_nvidia(each.name)]
     for each in result.changes:
         if each.held and each not in nvidia:
             words = dict.fromkeys(
@@ -137,18 +134,6 @@ def _held(result: AttributionResult) -> Iterable[tuple[str, str]]:
         exact = all("==" in why or "one side" in why for each in nvidia for why in each.held.values())
         how = "torch requires exact versions, or they are there on one side only" if exact else "torch requires them"
         yield "inseparable", f"{plural(len(nvidia), 'nvidia package')}: {how}"
-
-
-def _is_nvidia(name: str) -> bool:
-    return name.startswith(("nvidia-", "cuda-"))
-
-
-def _short(result: AttributionResult, names: Sequence[str]) -> str:
-    """Packages with NVIDIA's many as one number."""
-    nvidia = [name for name in names if _is_nvidia(name)]
-    words = [clean(name) for name in names if name not in nvidia]
-    words += [plural(len(nvidia), "nvidia package")] if nvidia else []
-    return listed(words, most=8)
 
 
 def _packages(result: AttributionResult, names: Sequence[str]) -> str:
@@ -166,15 +151,15 @@ def _versions_of(result: AttributionResult, names: Sequence[str], side: Side) ->
 
 
 def _change(change: Change) -> str:
-    if change.old is None:
-        return f"{_name(change.name)} {clean(change.new or '')} added"
-    if change.new is None:
-        return f"{_name(change.name)} {clean(change.old)} removed"
-    return f"{_name(change.name)} {clean(change.old)} → {clean(change.new)}"
+    return str(_difference(change))
+
+
+def _difference(change: Change) -> Difference:
+    return named(change.name, change.old, change.new)
 
 
 def _name(name: str) -> str:
-    return "Python" if name == "python" else clean(name)
+    return "Python" if name == PYTHON else clean(name)
 
 
 # --- data

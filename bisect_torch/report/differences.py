@@ -34,7 +34,7 @@ def differences(before: Environment, after: Environment) -> tuple[Difference, ..
         ("CUDA", before.cuda, after.cuda),
         ("backend", before.backend, after.backend),
     ]
-    old, new = _normalised(before.packages), _normalised(after.packages)
+    old, new = versions(before.packages), versions(after.packages)
     names = sorted((old.keys() | new.keys()) - _PRESENT_FROM_TORCH)
     pairs.extend((name, old.get(name), new.get(name)) for name in names)
     return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
@@ -43,8 +43,8 @@ def differences(before: Environment, after: Environment) -> tuple[Difference, ..
 def difference_words(before: Environment, after: Environment) -> list[str]:
     """The differences in words, with NVIDIA's many packages as one number."""
     found = differences(before, after)
-    nvidia = [each for each in found if _is_nvidia(each.name)]
-    words = [str(each) for each in found if not _is_nvidia(each.name)]
+    nvidia = [each for each in found if is_nvidia(each.name)]
+    words = [str(each) for each in found if not is_nvidia(each.name)]
     if len(nvidia) == 1:
         words.append(str(nvidia[0]))
     elif nvidia:
@@ -52,9 +52,11 @@ def difference_words(before: Environment, after: Environment) -> list[str]:
     return words
 
 
-def _is_nvidia(name: str) -> bool:
+def is_nvidia(name: str) -> bool:
+    """Whether a package is one of NVIDIA's many, which come and go with torch."""
     return name.startswith(("nvidia-", "cuda-"))
 
 
-def _normalised(packages: Mapping[str, str]) -> dict[str, str]:
+def versions(packages: Mapping[str, str]) -> dict[str, str]:
+    """Normalised name of a package to its version."""
     return {name.lower().replace("_", "-").replace(".", "-"): version for name, version in packages.items()}

@@ -1,15 +1,19 @@
-"""Whether the error at an end of a transition comes from a package that changed along with torch. Pure."""
+"""Whether what is seen may come from a package beside torch: one that raised it, or that the case imports. Pure."""
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
-import shlex
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 
 from bisect_torch.cases.distributions import DISTRIBUTIONS
-from bisect_torch.model import Observation, Transition, Verdict
-from bisect_torch.report.differences import Difference, differences
+from bisect_torch.model import Environment, Observation, Series, Transition, Verdict
+from bisect_torch.report.differences import Difference, differences, versions
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.text import clean
+from bisect_torch.report.retyped import shell_line, typed
+from bisect_torch.report.text import clean, listed
 
 _NAMES_MODULE = (
     re.compile(r"module '([\w.]+)' has no attribute"),
@@ -25,18 +29,71 @@ def from_a_dependency(transition: Transition, findings: Findings) -> str | None:
     """What to say of a transition to or from an error: which package this comes from, that it differs between the ends,
     and the command that tells whether it is that. None where it comes from something else, or from one that is alike.
     """
-    before, after = transition.before, transition.after
-    old, new = (findings.environments.get(end.build) for end in (before, after))
-    raising = next((end for end in (after, before) if end.judgement.verdict is Verdict.ERROR), None)
-    if raising is None or old is None or new is None:
+    raising = next(
+        (end for end in (transition.after, transition.before) if end.judgement.verdict is Verdict.ERROR), None
+    )
+    if raising is None:
         return None
-    changed = {each.name: each for each in differences(old, new)}
+    changed = _changed(transition, findings)
     for seen in findings.observed(transition.series, raising.build):
         for module in _modules(seen):
             difference = changed.get(_package(module))
             if difference is not None:
-                return _said(difference, transition, findings)
+                command = _attribute(transition, findings)
+                return f"{difference}, which changed along with torch: `{command}` tells which of them it is"
     return None
+
+
+def imported_too(transition: Transition, findings: Findings) -> str | None:
+    """What to say where the case's own text imports packages that differ between the ends, too; None where it does not,
+    or where it is a name of torch that came or went."""
+    if transition.before.judgement.api_absent or transition.after.judgement.api_absent:
+        return None
+    changed = _changed(transition, findings)
+    texts = findings.facts(transition.series, transition.after.build, ("case_file_hash",)) if changed else []
+    modules = {name for (text,) in texts for name in _imported(findings.sources.get(str(text), ""))}
+    names = [clean(name) for name in changed if name in set(map(_package, modules))]
+    if not names:
+        return None
+    differ = "differs" if len(names) == 1 else "differ"
+    command = _attribute(transition, findings)
+    return f"the case imports {listed(names)}, which {differ} too: `{command}` tells which it is"
+
+
+def from_a_package(series: Series, builds: Sequence[str], findings: Findings) -> str | None:
+    """What to say of a row that raises the same on all builds: which package beside torch this comes from, with its
+    version on the first and the last of them. None where it comes from torch, from the case, or from what has no
+    version.
+
+    Args:
+        builds: The first and the last that were judged.
+    """
+    packages = [raising_package(findings.observed(series, build), findings.environments.get(build)) for build in builds]
+    newest = packages[-1]
+    if newest is None:
+        return None
+    name, version = newest
+    if set(packages) == {newest}:
+        return f"{clean(name)} {clean(version)}: {BESIDE_TORCH}"
+    ends = [(each[1], build) for each, build in zip(packages, builds, strict=True) if each and each[0] == name]
+    return f"{clean(name)} {listed([f'{clean(each)} on {clean(build)}' for each, build in ends])}: {BESIDE_TORCH}"
+
+
+BESIDE_TORCH = "a package beside torch, so this may not be torch's fault"
+
+
+def raising_package(seen: Iterable[Observation], environment: Environment | None) -> tuple[str, str] | None:
+    """Name and version of the package beside torch of which a name is missing, or whose code raised; None for torch,
+    for the case itself, and where the environment has no such package."""
+    installed = {} if environment is None else versions(environment.packages)
+    packages = (_package(module) for each in seen for module in _modules(each))
+    return next(((name, installed[name]) for name in packages if name in installed and name != "torch"), None)
+
+
+def _changed(transition: Transition, findings: Findings) -> Mapping[str, Difference]:
+    """Package to how it differs between the ends; empty where that is not known."""
+    old, new = (findings.environments.get(end.build) for end in (transition.before, transition.after))
+    return {} if old is None or new is None else {each.name: each for each in differences(old, new)}
 
 
 def _modules(seen: Observation) -> list[str]:
@@ -51,9 +108,27 @@ def _package(module: str) -> str:
     return DISTRIBUTIONS.get(top, top).lower().replace("_", "-")
 
 
-def _said(difference: Difference, transition: Transition, findings: Findings) -> str:
-    results = str(findings.results) if findings.results is not None else "RESULTS"
-    words = ["bisect-torch", "attribute", results, transition.series.instance]
-    if sum(each.series is transition.series for each in findings.transitions) > 1:
+@functools.lru_cache(maxsize=64)  # many rows have one text
+def _imported(text: str) -> frozenset[str]:
+    """Modules that a text imports; none where it is no Python, as of a command."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a user wrote
+            nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    parts = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return frozenset([*whole, *parts])
+
+
+def _attribute(transition: Transition, findings: Findings) -> str:
+    """The command that tells whether it is torch or a package, as it can be typed."""
+    series = transition.series
+    results = typed(str(findings.results)) if findings.results is not None else "RESULTS"
+    words = ["bisect-torch", "attribute", results, findings.name_of(series)]
+    if sum(each.series is series for each in findings.transitions) > 1:
         words += ["--before", transition.before.build, "--after", transition.after.build]
-    return f"{difference}, which changed along with torch: `{clean(shlex.join(words))}` tells which of them it is"
+    if findings.several_devices:
+        words += ["--device", series.device]
+    return shell_line(words)

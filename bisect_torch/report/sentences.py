@@ -12,12 +12,13 @@ from itertools import pairwise
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN, enough_processes
 from bisect_torch.analysis.unreached import why_unreached
 from bisect_torch.model import STRICT_XFAIL, UNEXPECTED_SUCCESS, Series, Transition, TransitionKind, Verdict
+from bisect_torch.report.attributed import attributed_words
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
 from bisect_torch.report.doubts import doubts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.handoff import Handoff, handoff
-from bisect_torch.report.origin import from_a_dependency
+from bisect_torch.report.origin import from_a_dependency, imported_too
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.rerun import range_line
 from bisect_torch.report.seen import explanations, seen, uses
@@ -170,8 +171,7 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     yield from further.evidence
     if further.bisect:
         yield "git bisect", further.bisect
-    if package := from_a_dependency(first, findings):
-        yield "error comes from", package
+    yield from _origin(group, findings)
     yield from _differs(group, findings)
     left_out = findings.left_out(before.build, after.build)
     if left_out:
@@ -183,13 +183,24 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
     yield from isolation(point for each in group for point in (each.before, each.after))
 
 
+def _origin(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[str, str]]:
+    """Whether it is torch: the answer where ``attribute`` was asked, else what speaks for asking it."""
+    first = group[0]
+    if answer := attributed_words(group, findings):
+        yield "attributed to", answer
+    elif package := from_a_dependency(first, findings):
+        yield "error comes from", package
+    elif packages := imported_too(first, findings):
+        yield "imported too", packages
+
+
 def _narrower(transition: Transition, findings: Findings) -> str:
     """What runs the releases between the ends: the whole line, where it is known how the newer end ran."""
     ends = clean(transition.before.build), clean(transition.after.build)
     runs = {str(run.get("run_id")): run for run in findings.runs}
     for each in findings.observed(transition.series, transition.after.build):
         if each.run_id in runs:
-            return range_line(each, runs[each.run_id], *ends)
+            return f"`{range_line(each, runs[each.run_id], *ends, findings.results)}`"
     return "--from {} --to {}".format(*ends)
 
 

@@ -104,16 +104,16 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tool]:
 
 
 ANSWERS: dict[str, tuple[str, list[str], str]] = {
-    "by_torch": ("torch", [], "torch itself (with what cannot be separated from it: triton)"),
+    "by_torch": ("torch", [], "torch, or what cannot be separated from it: triton."),
     "by_numpy": ("dependency", ["numpy"], "numpy 2.1.1 → 2.2.0, not torch: torch 2.2.0 with numpy 2.1.1 is as before"),
     "by_both": (
         "together",
         ["numpy"],
-        "only both together, torch 2.2.0 (with what cannot be separated from it: triton) and numpy 2.1.1 → 2.2.0",
+        "only both together, torch 2.2.0 or what cannot be separated from it (triton), and numpy 2.1.1 → 2.2.0",
     ),
     "by_either": ("either", ["numpy"], "each alone is enough: torch 2.2.0"),
     "by_two_packages": ("dependency", ["numpy", "setuptools"], "numpy 2.1.1 → 2.2.0 and setuptools 74.1.2 → 75.0.0"),
-    "by_triton": ("torch", [], "torch itself (with what cannot be separated from it: triton)"),
+    "by_triton": ("torch", [], "torch, or what cannot be separated from it: triton."),
     "by_mixing": ("inseparable", [], "cannot be separated"),
 }
 
@@ -182,6 +182,36 @@ def test_a_second_time_nothing_is_made_or_run_and_the_text_says_the_same(ran: To
     text = " ".join(again.stdout.split())
     assert "torch 2.1.0 with numpy 2.2.0: as after (error:RuntimeError, in 3 processes)" in text
     assert "inseparable triton 3.1.0 → 3.2.0: torch requires triton==3.1.0 (2.1.0)" in text
+
+
+def test_whoever_reads_the_results_later_is_told_what_it_found(ran: Tool) -> None:
+    """Also where all that it asks for was known, and no run is begun."""
+    hint = "bisect-torch attribute results.parquet by_numpy"
+    for name in ("by_torch", "by_numpy", "by_torch"):
+        attribute(ran, name)
+    kept = (ran.folder / "results.parquet").read_bytes()
+    attribute(ran, "by_numpy")
+    judged = ran.call(ran.words("judge", "results.parquet", "--json")).data["findings"]
+    page = ran.call(ran.words("report", "results.parquet", "by_numpy")).stdout
+
+    assert (ran.folder / "results.parquet").read_bytes() == kept
+    told = {each["instances"][0]: each["evidence"].get("attributed to") for each in judged}
+    assert told["by_numpy"] == "numpy 2.1.1 → 2.2.0, not torch (`bisect-torch attribute`)"
+    assert told["by_torch"] == "torch, or what cannot be separated from it: triton (`bisect-torch attribute`)"
+    assert "- attributed to: numpy 2.1.1 → 2.2.0, not torch (`bisect-torch attribute`)\n" in page
+    assert hint not in page
+
+    # One of another text of the case is none of this one.
+    path = ran.folder / "cases.py"
+    path.write_text(f"{CASES}\n# changed\n")
+    try:
+        again = ran.run("cases.py", "-k", "by_numpy", "--from", "2.1.0", "--json").data["findings"]
+    finally:
+        path.write_text(CASES)
+        ran.run("cases.py", "--from", "2.1.0", "--fresh")
+    (evidence,) = [each["evidence"] for each in again if each["instances"] == ["by_numpy"]]
+    assert "attributed to" not in evidence
+    assert hint in evidence["imported too"]
 
 
 def test_hybrids_have_no_place_in_the_matrix_and_can_be_removed_by_name(ran: Tool) -> None:

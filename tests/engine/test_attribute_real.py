@@ -79,11 +79,11 @@ CAUSES = {
     ),
     "kernel_language": (
         "2.9.1", "2.10.0", 0, "torch", [],
-        "torch itself (with what cannot be separated from it: triton and 3 nvidia packages).",
+        "torch, or what cannot be separated from it: triton and 3 nvidia packages.",
     ),
     "rms_norm_default_eps": (
         "2.6.0", "2.7.0", 0, "torch", [],
-        "torch itself (with what cannot be separated from it: sympy, triton and 14 nvidia packages).",
+        "torch, or what cannot be separated from it: sympy, triton and 14 nvidia packages.",
     ),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, prose, table
+from bisect_torch.report.markdown.syntax import block_text, code, details, fence, html_code, marked, prose, table
 from bisect_torch.report.text import clean
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -61,6 +61,29 @@ def test_prose_is_only_text(text: str) -> None:
     if expected:
         check_inline(MARKDOWN.parse(prose(text)), expected)
         check_inline(MARKDOWN.parse("x " + prose(text)), "x " + expected)
+
+
+@given(texts)
+@example("a `b` c")
+@example("`a``b` @me `<b>`")
+@example("`a``b")
+@example("``a`")
+@example("`a` ``<script>``")
+def test_of_marked_text_commands_are_code_and_nothing_else_is_more_than_text(text: str) -> None:
+    tokens = list(flat(MARKDOWN.parse("x " + marked(text))))
+
+    assert {each.type for each in tokens} <= {
+        "paragraph_open", "inline", "text", "text_special", "html_inline", "code_inline", "paragraph_close",
+    }  # fmt: skip
+    assert {each.content for each in tokens if each.type == "html_inline"} <= OWN_HTML
+    shown = "".join(
+        "\0" if each.type in ("html_inline", "code_inline") else each.content for each in tokens if not each.children
+    )
+    assert not any(LINKED.search(part) for part in shown.split("\0"))
+
+
+def test_a_command_in_marked_text_can_be_copied() -> None:
+    assert marked("a_b: `run a_b.py` tells") == "a\\_b: `run a_b.py` tells"
 
 
 @given(texts)

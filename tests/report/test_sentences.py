@@ -652,7 +652,7 @@ def test_releases_that_did_not_take_part_come_with_the_line_that_runs_them():
         ),
     )
     line = "bisect-torch run cases.py --with numpy --from 2.4.1 --to 2.5.0"
-    assert dict(found.evidence)["not run between"] == f"2.4.2; narrow it with {line}"
+    assert dict(found.evidence)["not run between"] == f"2.4.2; narrow it with `{line}`"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from bisect_torch.report.markdown.headline import headline
 from bisect_torch.report.markdown.history import history, name_of, seen_in_matrix
 from bisect_torch.report.markdown.section import described, environments
 from bisect_torch.report.markdown.shortening import ROOM, Cuts, Detail, steps
-from bisect_torch.report.markdown.syntax import prose
+from bisect_torch.report.markdown.syntax import marked, prose
 from bisect_torch.report.remarks import remarks
 from bisect_torch.report.text import clean, listed, plural
 from bisect_torch.report.unchecked import unchecked
@@ -101,13 +101,13 @@ def _findings(told: Sequence[str], found: Sequence[Cause], findings: Findings, d
 
 
 def _not_judged(findings: Findings) -> list[str]:
-    unclear = [prose(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
+    unclear = [marked(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
     return [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
 
 
 def _beside(findings: Findings) -> list[str]:
     """What no verdict tells, the first few of it."""
-    said = [f"- {prose(each)}" for each in remarks(findings)]
+    said = [f"- {marked(each)}" for each in remarks(findings)]
     left = [f"- and {len(said) - _MOST_REMARKS} more of this kind"] if len(said) > _MOST_REMARKS else []
     return ["\n".join([*said[:_MOST_REMARKS], *left])] if said else []
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.model import Observation, Outcome, Point, Transition, Verdict
 from bisect_torch.report.findings import Findings
-from bisect_torch.report.markdown.syntax import code, prose
+from bisect_torch.report.markdown.syntax import code, marked, prose
 from bisect_torch.report.sentence import Sentence
 from bisect_torch.report.sentences import transition_sentence
 from bisect_torch.report.text import clean, shorten
@@ -31,7 +31,11 @@ def points(change: Sequence[Transition], findings: Findings, *, told: Container[
     return [
         _boundary(change, facts, findings),
         *_commits(change[0], sentence, findings),
-        *(f"{ends.get(label, label)}: {prose(text)}" for label, text in sentence.evidence if label not in skipped),
+        *(
+            f"{ends[label]}: {prose(text)}" if label in ends else f"{label}: {marked(text)}"
+            for label, text in sentence.evidence
+            if label not in skipped
+        ),
         *_same_on_both(change[0], findings),
     ]
 

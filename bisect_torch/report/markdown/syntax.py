@@ -30,6 +30,19 @@ def prose(text: str) -> str:
     return _AT_START.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", text)
 
 
+def marked(text: str) -> str:
+    """Running text of the tool's own in which backticks enclose commands: these become code spans."""
+    pieces = re.split(r"`([^`]+)`", clean(text))
+    return "".join(code(each, most=_LONGEST_LINE) if place % 2 else _spaced(each) for place, each in enumerate(pieces))
+
+
+def _spaced(text: str) -> str:
+    """:func:`prose` with the blanks around it."""
+    inside = text.strip()
+    before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    return f"{before}{prose(inside)}{after}" if inside else text
+
+
 def _parted(found: re.Match[str]) -> str:
     text = found[0]
     return f":{_APART}//" if text == "://" else text + _APART
