@@ -100,7 +100,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.cli.run_request import build_request
     from bisect_torch.engine import host
     from bisect_torch.engine.earlier import read_earlier
-    from bisect_torch.engine.recheck import compare, narrowed, plan_recheck, refuse_older
+    from bisect_torch.engine.recheck import compare, narrowed, observed, plan_recheck, refuse_older
     from bisect_torch.engine.run import Run
     from bisect_torch.errors import UsageError
     from bisect_torch.redaction import inside
@@ -144,6 +144,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         rows=rows,
         news=tuple(news(rows, said)) if args.state is not None else rows,
         observations=earlier.observations,
+        seen=observed(plan, request, result),
         results=args.results,
         output=args.output,
         interrupted=result.interrupted,

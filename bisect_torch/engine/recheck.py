@@ -144,30 +144,36 @@ def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
 
 def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[Rechecked, ...]:
     """Every row, before and now."""
-    names = display_names([item.file.path for item in request.discovered], request.working_directory)
+    keys = _keys(plan, request)
     now: dict[Row, Point | None] = {
         (series.case_file, request.file.private.instance(series.instance), series.device): series.points[-1]
         for series in result.series
     }
-    seen = _observed(result, request.builds[-1].name)
+    seen = observed(plan, request, result)
     found = []
     for row in plan.rows:
         before = plan.earlier.points[row]
-        path = plan.earlier.files[row].path
-        if row in plan.skipped or path is None:
+        key = keys.get(row)
+        if row in plan.skipped or key is None:
             found.append(rechecked(row, before, None, missing=plan.skipped.get(row, "its case file is gone")))
             continue
-        key = (names[path], row[1], row[2])
         missing = "it did not run" if key in now else "the case file has no such instance any more"
-        unreached = why_unreached(plan.earlier.observations[row], seen.get(key, ()))
+        unreached = why_unreached(plan.earlier.observations[row], seen[row])
         found.append(rechecked(row, before, now.get(key), missing=missing, unreached=unreached))
     return tuple(found)
 
 
-def _observed(result: RunResult, build: str) -> dict[Row, list[Observation]]:
-    """What was seen on the new build, by row."""
-    found: dict[Row, list[Observation]] = {}
+def observed(plan: RecheckPlan, request: RunRequest, result: RunResult) -> dict[Row, tuple[Observation, ...]]:
+    """What was seen of every row on the new build."""
+    now: dict[Row, list[Observation]] = {}
     for each in result.observations:
-        if each.build_name == build:
-            found.setdefault((each.case_file, each.instance, each.device), []).append(each)
-    return found
+        if each.build_name == request.builds[0].name:
+            now.setdefault((each.case_file, each.instance, each.device), []).append(each)
+    return {row: tuple(now.get(key, ())) for row, key in _keys(plan, request).items()}
+
+
+def _keys(plan: RecheckPlan, request: RunRequest) -> dict[Row, Row]:
+    """Row of the earlier results to how the new ones call it; those whose case file is gone are left out."""
+    names = display_names([item.file.path for item in request.discovered], request.working_directory)
+    paths = {row: plan.earlier.files[row].path for row in plan.rows if row not in plan.skipped}
+    return {row: (names[path], row[1], row[2]) for row, path in paths.items() if path is not None}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisect_torch.analysis.rechecking import Change, Rechecked, exit_code
-from bisect_torch.model import Build, Environment, Observation, Point
+from bisect_torch.model import Build, Environment, Observation, Point, Verdict
+from bisect_torch.report.origin import BESIDE_TORCH, raising_package
 from bisect_torch.report.phrases import does
 from bisect_torch.report.text import Line, clean, plural, seconds_words, wrap
 
@@ -43,7 +44,8 @@ class Recheck:
         earlier: Build name to environment, for the builds of the earlier results.
         rows: In the order of the earlier results.
         news: Those of which something is to be said; all of them unless a state says otherwise.
-        observations: Of the new build and, by the same rows, of the earlier one, for numbers and addresses of issues.
+        observations: Of the earlier builds, by row, for addresses of issues.
+        seen: Of the new build, by the same rows.
         results: The earlier file.
         output: The new one.
     """
@@ -60,6 +62,7 @@ class Recheck:
     seconds: float | None = None
     notes: tuple[str, ...] = field(default=())
     machine: tuple[str, ...] = ()
+    seen: Mapping[tuple[str, str, str], Sequence[Observation]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -116,8 +119,18 @@ def _sentence(row: Rechecked, found: Recheck) -> str:
     if row.change is Change.UNJUDGED or row.after is None:
         return f"{name}: {clean(row.reason)}; {before}"
     if row.change is Change.STILL_BAD:
-        return f"{name}: still {_does(row.after)}, as on {build_title(row.before.build, found.earlier)}"
-    return f"{name}: {_does(row.after)} now; {before}"
+        text = f"{name}: still {_does(row.after)}, as on {build_title(row.before.build, found.earlier)}"
+    else:
+        text = f"{name}: {_does(row.after)} now; {before}"
+    return text + (f"; the error comes from {package}" if (package := comes_from(row, found)) else "")
+
+
+def comes_from(row: Rechecked, found: Recheck) -> str:
+    """Which package beside torch the error on the new build comes from, with its version; empty where there is none."""
+    if row.after is None or row.after.judgement.verdict is not Verdict.ERROR:
+        return ""
+    package = raising_package(found.seen.get(row.row, ()), found.environment)
+    return f"{clean(' '.join(package))}: {BESIDE_TORCH}" if package else ""
 
 
 def _does(point: Point) -> str:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from bisect_torch.analysis.rechecking import Change, Rechecked
 from bisect_torch.model import Environment, Point
 from bisect_torch.report.phrases import does
-from bisect_torch.report.recheck import Recheck, build_title, summary_words
+from bisect_torch.report.recheck import Recheck, build_title, comes_from, summary_words
 from bisect_torch.report.text import clean
 
 _MOST_ROWS = 20
@@ -39,8 +39,18 @@ def _comment(rows: Sequence[Rechecked], found: Recheck) -> str:
         lines.append(f"| {_code(_name(row, found))} | {_verdict(row.before)}{where} | {_now(row)} |")
     if len(rows) > _MOST_ROWS:
         lines.append(f"| and {len(rows) - _MOST_ROWS} more | | |")
+    lines += _origins(rows[:_MOST_ROWS], found)
     lines += ["", *_environments(before, rows, found), ""]
     return "\n".join(lines)
+
+
+def _origins(rows: Sequence[Rechecked], found: Recheck) -> Iterable[str]:
+    """Errors that may not be torch's, each under the table."""
+    told = [(row, package) for row in rows if (package := comes_from(row, found))]
+    if told:
+        yield ""
+    for row, package in told:
+        yield f"{_code(_name(row, found))}: the error comes from {_text(package)}.  "
 
 
 def _name(row: Rechecked, found: Recheck) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from bisect_torch.analysis.transitions import confirmed, flaky_repeats
 from bisect_torch.model import Isolation, Point, Series, Verdict
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.origin import from_a_package
 from bisect_torch.report.phrases import SEVERAL, does
 from bisect_torch.report.seen import explanations, seen, uses
 from bisect_torch.report.sentence import Sentence, agreeing, isolation, key_of, lacking, plural_verb, subject
@@ -109,6 +110,8 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     newest = [(each, point) for each in series if (point := each.points[last]) is not None]
     what_seen = seen(newest[:1], findings)
     models = explanations(newest, findings)
+    ends = list(dict.fromkeys((judged[0].build, judged[-1].build)))
+    package = from_a_package(first, ends, findings) if judgement.verdict is Verdict.ERROR else None
     unsure, confidence = _confidence_of_ends(judged, series, findings)
     return Sentence(
         kind="always",
@@ -116,6 +119,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         evidence=(
             *([("seen", on + what_seen)] if what_seen else []),
             *([("explained by", on + models)] if models else []),
+            *([("error comes from", package)] if package else []),
             ("confidence", confidence),
             *isolation(judged),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from itertools import product
 from pathlib import Path
@@ -14,6 +15,7 @@ from bisect_torch.report.recheck import Recheck, recheck_data, recheck_lines
 from bisect_torch.report.recheck_comment import comments
 from bisect_torch.report.text import plain
 from bisect_torch.results.said import news, read_said, write_said
+from tests.report.histories import instance, observation
 
 ROW = ("cases.py", "bmm", "cpu")
 
@@ -134,6 +136,22 @@ def test_a_comment_is_short_and_names_no_path_and_nobody() -> None:
     assert "and 6 more" in text
     assert "s=@me\\|'x'" in text  # in backticks, where @ addresses nobody
     assert len(text.splitlines()) < 35
+
+
+def test_an_error_of_a_package_beside_torch_is_said_to_be_of_it() -> None:
+    error = point("error:AttributeError")
+    found = made((error, error), (point("wrong"), error), (error, point("wrong")))
+    environment = dataclasses.replace(found.environment, packages={"numpy": "2.4.1", "torch": "2.15.0"})
+    facts = {"root_message": "module 'numpy' has no attribute 'trapz'"}
+    seen = {row.row: [observation(instance("bmm"), "2.15.0", **facts)] for row in found.rows}
+    found = dataclasses.replace(found, environment=environment, seen=seen)
+    of_torch = {row.row: [observation(instance("bmm"), "2.15.0", frame="torch:f", frame_origin="torch")]
+                for row in found.rows}  # fmt: skip
+
+    from_numpy = "the error comes from numpy 2.4.1: a package beside torch, so this may not be torch's fault"
+    for told in (plain(recheck_lines(found, 1000)), comments(found)[0][1]):
+        assert told.count(from_numpy) == 2
+    assert "comes from" not in plain(recheck_lines(dataclasses.replace(found, seen=of_torch), 1000))
 
 
 def test_without_news_nothing_is_printed_and_the_data_is_whole() -> None:

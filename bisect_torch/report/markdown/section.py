@@ -16,7 +16,7 @@ from bisect_torch.report.markdown.shortening import Cuts, Detail, shortened
 from bisect_torch.report.markdown.syntax import code, details, fence, html_code, prose
 from bisect_torch.report.markdown.versions import collected
 from bisect_torch.report.text import listed, plural
-from bisect_torch.report.throughout import flaky_sentence
+from bisect_torch.report.throughout import always_sentence, flaky_sentence
 
 _MOST_ALIKE = 5
 
@@ -83,6 +83,9 @@ def _changes(cause: Cause, findings: Findings, detail: Detail, told: Container[s
     if not cause.changes and not cause.flaky:
         fewest = min(point.processes for point in cause.judged)
         yield f"The same in at least {plural(fewest, 'process', 'processes')} on each build."
+        always = always_sentence(cause.series, findings)
+        if always is not None and (package := dict(always.evidence).get("error comes from")):
+            yield f"The error comes from {prose(package)}."
     flaky = flaky_sentence(cause.series, findings) if cause.changes else None
     if flaky is not None:
         yield prose(flaky.text)
