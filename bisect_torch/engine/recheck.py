@@ -166,8 +166,10 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
 def observed(plan: RecheckPlan, request: RunRequest, result: RunResult) -> dict[Row, tuple[Observation, ...]]:
     """What was seen of every row on the new build."""
     now: dict[Row, list[Observation]] = {}
+    name = request.builds[0].name
+    names = {name, request.file.private.redact(name)}
     for each in result.observations:
-        if each.build_name == request.builds[0].name:
+        if each.build_name in names:
             now.setdefault((each.case_file, each.instance, each.device), []).append(each)
     return {row: tuple(now.get(key, ())) for row, key in _keys(plan, request).items()}
 

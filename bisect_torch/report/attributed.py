@@ -47,20 +47,17 @@ def attributed_words(group: Sequence[Transition], findings: Findings) -> str:
         return ""
     answers: dict[str, list[str]] = {}
     for each in group:
-        series = each.series
-        found = kept.get((series.case_file, series.instance, series.device, each.before.build, each.after.build))
-        if found is not None and _texts(each, findings) == {found.case_file_hash}:
+        series, ends = each.series, (each.before.build, each.after.build)
+        texts = {text for end in ends for (text,) in findings.facts(series, end, ("case_file_hash",))}
+        text = str(texts.pop()) if len(texts) == 1 else ""
+        found = kept.get((series.case_file, text, series.instance, series.device, *ends))
+        if found is not None:
             answers.setdefault(_words(found), []).append(clean(series.instance))
     return "; ".join(f"{words} (`bisect-torch attribute`{_of(names, len(group))})" for words, names in answers.items())
 
 
 def _words(found: Attributed) -> str:
     return cause_words(found.cause, [named(*each) for each in found.packages], found.torch, found.bound)
-
-
-def _texts(transition: Transition, findings: Findings) -> set[object]:
-    ends = (transition.before.build, transition.after.build)
-    return {text for end in ends for (text,) in findings.facts(transition.series, end, ("case_file_hash",))}
 
 
 def _of(names: Iterable[str], number: int) -> str:

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from bisect_torch.cases.distributions import DISTRIBUTIONS
 from bisect_torch.model import Environment, Observation, Series, Transition, Verdict
@@ -22,26 +22,26 @@ _NAMES_MODULE = (
 )
 """Messages that say whose name is missing."""
 
+_FACTS = ("root_message", "message", "frame", "frame_origin")
+
 _OTHERS = frozenset({"numpy", "numpy.testing", "other"})
 
 
-def from_a_dependency(transition: Transition, findings: Findings) -> str | None:
-    """What to say of a transition to or from an error: which package this comes from, that it differs between the ends,
-    and the command that tells whether it is that. None where it comes from something else, or from one that is alike.
+def from_a_dependency(group: Sequence[Transition], findings: Findings) -> str | None:
+    """What to say of a transition to or from an error that all of ``group`` share: which package this comes from, that
+    it differs between the ends, and the command that tells whether it is that. None where it comes from something else,
+    from one that is alike, or not from the same one in all of them.
     """
-    raising = next(
-        (end for end in (transition.after, transition.before) if end.judgement.verdict is Verdict.ERROR), None
-    )
-    if raising is None:
+    first = group[0]
+    raising = next((end for end in (first.after, first.before) if end.judgement.verdict is Verdict.ERROR), None)
+    changed = _changed(first, findings) if raising is not None else {}
+    if raising is None or not changed:
         return None
-    changed = _changed(transition, findings)
-    for seen in findings.observed(transition.series, raising.build):
-        for module in _modules(seen):
-            difference = changed.get(_package(module))
-            if difference is not None:
-                command = _attribute(transition, findings)
-                return f"{difference}, which changed along with torch: `{command}` tells which of them it is"
-    return None
+    found = {_first_of(changed, _packages(each.series, raising.build, findings)) for each in group}
+    name = found.pop()
+    if name is None or found:
+        return None
+    return f"{changed[name]}, which changed along with torch: `{_attribute(first, findings)}` tells which of them it is"
 
 
 def imported_too(transition: Transition, findings: Findings) -> str | None:
@@ -60,23 +60,23 @@ def imported_too(transition: Transition, findings: Findings) -> str | None:
     return f"the case imports {listed(names)}, which {differ} too: `{command}` tells which it is"
 
 
-def from_a_package(series: Series, builds: Sequence[str], findings: Findings) -> str | None:
-    """What to say of a row that raises the same on all builds: which package beside torch this comes from, with its
-    version on the first and the last of them. None where it comes from torch, from the case, or from what has no
-    version.
+def from_a_package(series: Sequence[Series], builds: Sequence[str], findings: Findings) -> str | None:
+    """What to say of rows that raise the same on all builds: which package beside torch this comes from, with its
+    version on the first and the last of them. None where it comes from torch, from the case, from what has no version,
+    or not from the same one in all of them.
 
     Args:
         builds: The first and the last that were judged.
     """
-    packages = [raising_package(findings.observed(series, build), findings.environments.get(build)) for build in builds]
-    newest = packages[-1]
-    if newest is None:
+    installed = {build: _beside_torch(findings.environments.get(build)) for build in builds}
+    names = {_first_of(installed[build], _packages(each, build, findings)) for build in builds for each in series}
+    name = names.pop()
+    if name is None or names:
         return None
-    name, version = newest
-    if set(packages) == {newest}:
-        return f"{clean(name)} {clean(version)}: {BESIDE_TORCH}"
-    ends = [(each[1], build) for each, build in zip(packages, builds, strict=True) if each and each[0] == name]
-    return f"{clean(name)} {listed([f'{clean(each)} on {clean(build)}' for each, build in ends])}: {BESIDE_TORCH}"
+    told = {build: packages[name] for build, packages in installed.items()}
+    if len(set(told.values())) == 1:
+        return f"{clean(name)} {clean(told[builds[-1]])}: {BESIDE_TORCH}"
+    return f"{clean(name)} {listed([f'{clean(each)} on {clean(on)}' for on, each in told.items()])}: {BESIDE_TORCH}"
 
 
 BESIDE_TORCH = "a package beside torch, so this may not be torch's fault"
@@ -85,9 +85,26 @@ BESIDE_TORCH = "a package beside torch, so this may not be torch's fault"
 def raising_package(seen: Iterable[Observation], environment: Environment | None) -> tuple[str, str] | None:
     """Name and version of the package beside torch of which a name is missing, or whose code raised; None for torch,
     for the case itself, and where the environment has no such package."""
-    installed = {} if environment is None else versions(environment.packages)
-    packages = (_package(module) for each in seen for module in _modules(each))
-    return next(((name, installed[name]) for name in packages if name in installed and name != "torch"), None)
+    installed = _beside_torch(environment)
+    modules = (name for each in seen for name in _modules(*(getattr(each, fact) for fact in _FACTS)))
+    name = _first_of(installed, map(_package, modules))
+    return None if name is None else (name, installed[name])
+
+
+def _beside_torch(environment: Environment | None) -> Mapping[str, str]:
+    """Package to version."""
+    packages = {} if environment is None else versions(environment.packages)
+    return {name: version for name, version in packages.items() if name != "torch"}
+
+
+def _first_of(known: Container[str], packages: Iterable[str]) -> str | None:
+    return next((name for name in packages if name in known), None)
+
+
+def _packages(series: Series, build: str, findings: Findings) -> list[str]:
+    """Of which packages a name is missing in a cell, or whose code raised there."""
+    facts = dict.fromkeys(findings.facts(series, build, _FACTS))
+    return [_package(module) for each in facts for module in _modules(*each)]
 
 
 def _changed(transition: Transition, findings: Findings) -> Mapping[str, Difference]:
@@ -96,11 +113,11 @@ def _changed(transition: Transition, findings: Findings) -> Mapping[str, Differe
     return {} if old is None or new is None else {each.name: each for each in differences(old, new)}
 
 
-def _modules(seen: Observation) -> list[str]:
+def _modules(root_message: object, message: object, frame: object, frame_origin: object) -> list[str]:
     """Whose name is missing, and whose code raised it."""
-    message = seen.root_message or seen.message or ""
-    named = [found[1] for pattern in _NAMES_MODULE if (found := pattern.search(message))]
-    return [*named, *([seen.frame.partition(":")[0]] if seen.frame and seen.frame_origin in _OTHERS else [])]
+    text = str(root_message or message or "")
+    named = [found[1] for pattern in _NAMES_MODULE if (found := pattern.search(text))]
+    return [*named, *([str(frame).partition(":")[0]] if frame and frame_origin in _OTHERS else [])]
 
 
 def _package(module: str) -> str:

@@ -188,7 +188,7 @@ def _origin(group: Sequence[Transition], findings: Findings) -> Iterable[tuple[s
     first = group[0]
     if answer := attributed_words(group, findings):
         yield "attributed to", answer
-    elif package := from_a_dependency(first, findings):
+    elif package := from_a_dependency(group, findings):
         yield "error comes from", package
     elif packages := imported_too(first, findings):
         yield "imported too", packages

@@ -111,7 +111,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
     what_seen = seen(newest[:1], findings)
     models = explanations(newest, findings)
     ends = list(dict.fromkeys((judged[0].build, judged[-1].build)))
-    package = from_a_package(first, ends, findings) if judgement.verdict is Verdict.ERROR else None
+    package = from_a_package(series, ends, findings) if judgement.verdict is Verdict.ERROR else None
     unsure, confidence = _confidence_of_ends(judged, series, findings)
     return Sentence(
         kind="always",

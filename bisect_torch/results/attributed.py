@@ -44,8 +44,8 @@ class Attributed:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Case file, instance, device, and both builds."""
-        return self.case_file, self.instance, self.device, self.before, self.after
+        """Case file, its text, instance, device, and both builds: of one place the last answer counts."""
+        return self.case_file, self.case_file_hash, self.instance, self.device, self.before, self.after
 
     def describe(self) -> dict[str, object]:
         """As JSON has it."""

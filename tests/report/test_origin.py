@@ -76,6 +76,20 @@ def test_what_is_bad_in_every_build_names_the_package_with_its_versions() -> Non
     assert f"The error comes from numpy 2.2.5 on 2.4.1 and 2.3.0 on 2.5.1: {beside}." in markdown(told)
 
 
+@pytest.mark.parametrize("signatures", [("ok", ERROR), (ERROR, ERROR)])
+def test_of_rows_that_do_not_agree_in_it_no_package_is_named(signatures: tuple[str, ...]) -> None:
+    rows = [series(f"f[n={number}]", *signatures, file="repro.py") for number in (1, 2)]
+    told = reported(*rows, results=Path("r.parquet"))
+    facts = {"f[n=1]": NUMPY, "f[n=2]": {"message": "bad", "frame": "torch._tensor:f", "frame_origin": "torch"}}
+
+    def pointer_with(facts: dict[str, dict[str, str]]) -> str | None:
+        seen = tuple(dataclasses.replace(each, **facts[each.instance]) for each in told.observations)
+        return pointer(dataclasses.replace(told, observations=seen))
+
+    assert pointer_with(facts) is None
+    assert "numpy" in str(pointer_with({**facts, "f[n=2]": NUMPY}))
+
+
 @pytest.mark.parametrize(
     "facts",
     [
