@@ -298,6 +298,20 @@ def test_scripts_and_commands_run_again_with_their_options(make_tool: MakeTool) 
     assert list(changes(answer).values()) == ["fixed", "fixed"]
 
 
+def test_what_is_still_bad_for_another_package_says_so_in_text_and_comment(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": "", "2.2.0": ""})
+    tool.write("script.py", "import numpy, torch\nnumpy.trapz\n")
+    tool.run("script.py", "--versions", "2.1.0")
+
+    answer = recheck(tool, "--versions", "2.2.0")
+
+    assert answer.code == 1, answer.stderr
+    text, _, comment = " ".join(answer.stdout.split()).partition("a comment for")
+    said = "the error comes from numpy 2.1.1: a package beside torch, so this may not be torch's fault"
+    assert f"still raises AttributeError, as on 2.1.0; {said}" in text
+    assert f"`script`: {said}" in comment
+
+
 def test_nothing_bad_is_nothing_to_do(make_tool: MakeTool) -> None:
     tool = make_tool({"2.1.0": ALL_RIGHT, "2.2.0": ALL_RIGHT})
     tool.write("cases.py", CASES)

@@ -163,6 +163,13 @@ def test_releases_that_took_no_part_are_told_beside_the_boundary() -> None:
     assert "not run between: 2.5.0 and 2.5.1; narrow it with --from 2.4.1 --to 2.6.0" in text
 
 
+def test_commands_in_notes_are_code_that_can_be_copied() -> None:
+    text = markdown(reported(series("bmm", "ok", "wrong", "uninstallable")))
+
+    assert "`bisect-torch releases` lists what can be installed for which Python" in text
+    assert "\\`" not in text
+
+
 def test_frames_of_the_tool_itself_are_no_part_of_what_a_crash_wrote() -> None:
     written = (
         "Fatal Python error: Floating point exception\n\nCurrent thread 0x1 (most recent call first):\n"
