@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import struct
 import warnings
@@ -138,6 +139,10 @@ def compare(
         found = _explanations(actual, explain, rows, blocks)
         result.facts["explained_by"] = next(found, None) if blocks is None else " or ".join(found) or None
     return result
+
+
+OPTIONS = tuple(name for name, each in inspect.signature(compare).parameters.items() if each.kind is each.KEYWORD_ONLY)
+"""Names of what :func:`compare` takes beside the two values."""
 
 
 def _check_options(rtol: Optional[float], atol: Optional[float], k: Optional[int], rows: Optional[int]) -> None:

@@ -388,13 +388,12 @@ def check(actual: Any, reference: Any = _NO_REFERENCE, **options: Any) -> "Check
     Raises:
         MisusedCheckError: There is no reference, or an option that it does not have: the cell is ``broken``.
     """
-    from bisect_torch.numerics.check import compare
+    from bisect_torch.numerics.check import OPTIONS, compare
     from bisect_torch.numerics.misuse import MisusedCheckError
 
-    known = [each.name for each in inspect.signature(compare).parameters.values() if each.kind is each.KEYWORD_ONLY]
-    unknown = [name for name in options if name not in known]
+    unknown = [name for name in options if name not in OPTIONS]
     if unknown:
-        raise MisusedCheckError(f"it takes {', '.join(f'{name}=' for name in known)}, not {unknown[0]}=")
+        raise MisusedCheckError(f"it takes {', '.join(f'{name}=' for name in OPTIONS)}, not {unknown[0]}=")
     if reference is _NO_REFERENCE:
         raise MisusedCheckError("it compares with a reference: check(actual, reference)")
     result = compare(actual, reference, **options)
