@@ -244,7 +244,7 @@ def test_what_a_script_does_not_see_is_told_with_the_builds(make_tool: MakeTool)
         "repro: an exception in a thread was printed and ignored on 2.2.0, not on 2.1.0: AssertionError: not 42; let "
         "the main thread raise it."
     ) in said
-    assert 'and both are ok: "right: True", then "right: False"' in said
+    assert 'but what it prints differs: "right: True", then "right: False"' in said
 
 
 def test_a_local_interpreter_is_a_build(make_tool: MakeTool) -> None:
