@@ -147,7 +147,8 @@ def checks_nothing(source: str, case: str, *, or_gives: bool = False) -> bool:
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_case(node, names)]
     gives_value = any(returned_values(function) for function in functions)
     running = running_nodes(tree)
-    return (or_gives or not gives_value) and not any(_may_check(node, _bound_to_checkers(running)) for node in running)
+    checkers = _bound_to_checkers(running)
+    return (or_gives or not gives_value) and not any(_may_check(node, checkers) for node in running)
 
 
 def _may_check(node: ast.AST, checkers: Container[str]) -> bool:
