@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +29,16 @@ class Excerpt:
     whole: bool
 
 
+def tree_of(source: str) -> ast.Module | None:
+    """What somebody's text says; None where it is no Python. What Python would warn of is the writer's own business."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
 @functools.lru_cache(maxsize=64)
 def excerpt(source: str, case: str) -> Excerpt:
     """The case's own function with all imports and every helper, class and value that it needs, in the file's order.
@@ -38,9 +49,8 @@ def excerpt(source: str, case: str) -> Excerpt:
     text (``globals()``, ``eval``, …), and where two statements share a line.
     """
     whole = Excerpt(source, whole=True)
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = tree_of(source)
+    if tree is None:
         return whole
     decorators = names_of_case(tree)
     cases = [node for node in tree.body if is_case(node, decorators)]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -291,6 +291,7 @@ class Findings:
         )
 
 
+@lru_cache(maxsize=256)
 def _release(name: str) -> Version | None:
     """The version of a release; None of a nightly, a candidate and an interpreter."""
     try:

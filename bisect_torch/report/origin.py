@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from bisect_torch.cases.distributions import DISTRIBUTIONS
 from bisect_torch.model import Environment, Observation, Series, Transition, Verdict
 from bisect_torch.report.differences import Difference, differences, versions
+from bisect_torch.report.excerpt import imported_roots, tree_of
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.text import clean, listed
@@ -128,15 +128,10 @@ def _package(module: str) -> str:
 @functools.lru_cache(maxsize=64)  # many rows have one text
 def _imported(text: str) -> frozenset[str]:
     """Modules that a text imports; none where it is no Python, as of a command."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what a user wrote
-            nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return frozenset()
-    whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    parts = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
-    return frozenset([*whole, *parts])
+    tree = tree_of(text)
+    nodes = () if tree is None else ast.walk(tree)
+    imports = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return frozenset(root for node in imports for root in imported_roots(node))
 
 
 def _attribute(transition: Transition, findings: Findings) -> str:

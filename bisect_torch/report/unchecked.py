@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.model import Observation, Series, Verdict, beside
-from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values
+from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values, tree_of
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.rerun import words_of
@@ -63,10 +63,8 @@ def _with_tests(series: Iterable[Series], findings: Findings) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=256)
 def _has_uncalled_tests(source: str) -> bool:
-    try:
-        return bool(uncalled_tests(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError):
-        return False
+    tree = tree_of(source)
+    return tree is not None and bool(uncalled_tests(tree))
 
 
 def unchecked(findings: Findings) -> list[Series]:
@@ -139,9 +137,8 @@ def checks_nothing(source: str, case: str, *, or_gives: bool = False) -> bool:
         or_gives: It may give a value.
     """
     text = excerpt(source, case).text
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = tree_of(text)
+    if tree is None:
         return False
     names = names_of_case(tree)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and is_case(node, names)]

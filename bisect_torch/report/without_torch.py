@@ -9,7 +9,7 @@ import sys
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.model import Series, beside
-from bisect_torch.report.excerpt import imported_roots
+from bisect_torch.report.excerpt import imported_roots, tree_of
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed
@@ -57,9 +57,8 @@ def never_imports_torch(source: str) -> bool:
     """Whether a script imports nothing but the standard library, and cannot reach torch by another way."""
     if _MAY_REACH_TORCH.search(source):
         return False
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = tree_of(source)
+    if tree is None:
         return False
     imports = (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
     return all(root in sys.stdlib_module_names for node in imports for root in imported_roots(node))
