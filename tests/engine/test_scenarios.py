@@ -18,8 +18,16 @@ RAISES_OTHER = "def answer(): raise NotImplementedError('no kernel')"
 DIES = "import os, signal\ndef answer(): os.kill(os.getpid(), signal.SIGSEGV)"
 ABSENT = ""
 CANNOT_BE_IMPORTED = "raise ImportError('libcudart.so.99: cannot open shared object file')"
-# Right or wrong by the process: what hash seeds and address layouts do to real cases.
-FLAKY = "import os\ndef answer(): return 42 if os.getpid() % 2 else 41"
+# Wrong and right by turns, as hash seeds and address layouts make real cases, but not by chance: a build that happens to
+# give one answer often enough is told as wrong, and rightly.
+FLAKY = """
+import os
+
+def answer():
+    with open(f"{__file__}.runs", "a") as runs:
+        runs.write("x")
+    return 41 if os.path.getsize(f"{__file__}.runs") % 2 else 42
+"""
 
 CASES = """
 import torch
