@@ -1,7 +1,8 @@
 """Where a build is ok although what failed on another may not have run there. Pure.
 
 Nobody traces what a case runs. These are the signs that it leaves: the test that failed is skipped, the script has left
-by ``sys.exit`` above the line that failed, or it prints on this build alone that it skips something.
+by ``sys.exit`` above the line that failed, it prints on this build alone that it skips something, it compares nothing
+although it did, or the line that failed stands behind a condition on torch's version.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
+from bisect_torch.analysis.guards import guard_of
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.model import Observation
 
@@ -21,17 +24,20 @@ _SKIPS = re.compile(
 _LONGEST = 100
 
 
-def why_unreached(before: Sequence[Observation], after: Sequence[Observation]) -> str:
+def why_unreached(
+    before: Sequence[Observation], after: Sequence[Observation], sources: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Why what failed may not have run on another build that is ok, in words; empty where nothing says so.
 
     Args:
         before: Of the cell that failed.
-        after: Of the same cell on the other build.
+        after: Of the same cell on the other build, a newer one.
+        sources: SHA-256 to the text that ran, for conditions that it holds.
     """
-    return ", and ".join(_signs(before, after))
+    return ", and ".join(_signs(before, after, sources))
 
 
-def _signs(before: Sequence[Observation], after: Sequence[Observation]) -> Iterator[str]:
+def _signs(before: Sequence[Observation], after: Sequence[Observation], sources: Mapping[str, str]) -> Iterator[str]:
     skipped = _skipped_tests(after)
     failed = [name for each in before for name in _texts(each.measured.get("failed_tests"))]
     for name in dict.fromkeys(failed):
@@ -40,12 +46,27 @@ def _signs(before: Sequence[Observation], after: Sequence[Observation]) -> Itera
             yield f"{name.removeprefix('__main__.')}, which failed, is skipped{reason}"
             break
     if line := _skips(before, after):
-        yield f'it prints "{line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"}"'
+        yield f'it prints "{_shortened(line)}"'
     left = {each.measured.get("left_at_line") for each in after}
     place = next(iter(left)) if len(left) == 1 else None
-    failing = _failing_line(before)
-    if isinstance(place, int) and failing is not None and place < failing:
-        yield f"it leaves at line {place}, above line {failing}, which failed"
+    failing = _failing_lines(before)
+    if isinstance(place, int) and failing and place < failing[-1]:
+        yield f"it leaves at line {place}, above line {failing[-1]}, which failed"
+    elif guard := _guard(before, failing, sources):
+        yield guard
+    compared = min((each.checks for each in before), default=0)
+    if compared and after and not any(each.checks for each in after):
+        yield "it compares nothing there"
+
+
+def _guard(before: Sequence[Observation], failing: Sequence[int], sources: Mapping[str, str]) -> str:
+    """The condition that the line which failed stands behind, or one on the way to it."""
+    source = sources.get(before[0].case_file_hash, "") if before else ""
+    for line in reversed(failing):
+        if (at := guard_of(source, line)) is not None:
+            text = source.splitlines()[at - 1].strip().rstrip(":")
+            return f"line {line}, which failed, stands behind line {at}: {_shortened(text)}"
+    return ""
 
 
 def _texts(value: object) -> list[str]:
@@ -70,11 +91,15 @@ def _skips(before: Sequence[Observation], after: Sequence[Observation]) -> str:
     return next((line for line in printed[0] if normalise(line) in everywhere - known), "") if printed else ""
 
 
-def _failing_line(observations: Sequence[Observation]) -> int | None:
-    """The innermost line of the case's own file in a traceback, where all agree."""
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _failing_lines(observations: Sequence[Observation]) -> tuple[int, ...]:
+    """Lines of the case's own file in a traceback, the innermost last, where all agree."""
     lines = set()
     for each in observations:
         name = PurePosixPath(each.case_file).name
         found = re.findall(rf'^  File "(?:[^"]*/)?{re.escape(name)}", line (\d+)', each.traceback or "", re.MULTILINE)
-        lines.add(int(found[-1]) if found else None)
-    return lines.pop() if len(lines) == 1 else None
+        lines.add(tuple(int(line) for line in found))
+    return lines.pop() if len(lines) == 1 else ()

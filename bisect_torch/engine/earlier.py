@@ -54,6 +54,7 @@ class Earlier:
         files: Row to where its case file is now.
         never_judged: Rows without any.
         notes: What the user should know.
+        sources: SHA-256 to the text that ran.
     """
 
     builds: tuple[Build, ...]
@@ -64,6 +65,7 @@ class Earlier:
     conditions: Conditions
     never_judged: tuple[Row, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def bad(self) -> tuple[Row, ...]:
         """Rows that were bad or flaky."""
@@ -103,7 +105,8 @@ def read_earlier(results: ResultsFile, named: Iterable[Path], select: str | None
     remembered = _remembered(seen, results.runs, results.private)
     located = {each: locate(one, named=named, folders=folders) for each, one in remembered.items()}
     files = {row: located[_source(row, group)] for row, group in seen.items()}
-    return Earlier(builds, environments, points, seen, files, conditions, tuple(never), (*results.problems, *notes))
+    notes = (*results.problems, *notes)
+    return Earlier(builds, environments, points, seen, files, conditions, tuple(never), notes, results.sources)
 
 
 def _at(points: Mapping[Row, Point], observations: Iterable[Observation]) -> dict[Row, tuple[Observation, ...]]:

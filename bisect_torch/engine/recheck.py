@@ -158,7 +158,7 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
             found.append(rechecked(row, before, None, missing=plan.skipped.get(row, "its case file is gone")))
             continue
         missing = "it did not run" if key in now else "the case file has no such instance any more"
-        unreached = why_unreached(plan.earlier.observations[row], seen[row])
+        unreached = why_unreached(plan.earlier.observations[row], seen[row], plan.earlier.sources)
         found.append(rechecked(row, before, now.get(key), missing=missing, unreached=unreached))
     return tuple(found)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+from bisect_torch.analysis.python_text import tree_of
 
 _UNKNOWABLE = frozenset({"globals", "locals", "vars", "eval", "exec", "compile", "__import__", "modules", "importlib"})
 """With one of these a name may be used without being written."""
@@ -27,16 +28,6 @@ class Excerpt:
 
     text: str
     whole: bool
-
-
-def tree_of(source: str) -> ast.Module | None:
-    """What somebody's text says; None where it is no Python. What Python would warn of is the writer's own business."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 @functools.lru_cache(maxsize=64)

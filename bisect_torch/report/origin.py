@@ -7,10 +7,11 @@ import functools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from bisect_torch.analysis.python_text import tree_of
 from bisect_torch.cases.distributions import DISTRIBUTIONS
 from bisect_torch.model import Environment, Observation, Series, Transition, Verdict
 from bisect_torch.report.differences import Difference, differences, versions
-from bisect_torch.report.excerpt import imported_roots, tree_of
+from bisect_torch.report.excerpt import imported_roots
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.text import clean, listed

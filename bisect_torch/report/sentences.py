@@ -112,8 +112,10 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
 
 def _unreached(transition: Transition, findings: Findings) -> str:
     series = transition.series
-    ends = (findings.observed(series, point.build) for point in (transition.before, transition.after))
-    return why_unreached(*ends) if transition.kind is TransitionKind.FIXED else ""
+    if transition.kind is not TransitionKind.FIXED:
+        return ""
+    before, after = (findings.observed(series, point.build) for point in (transition.before, transition.after))
+    return why_unreached(before, after, findings.sources)
 
 
 def _unknown_between(transition: Transition, *, gap: bool) -> str:

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.analysis.columns import telling
+from bisect_torch.analysis.python_text import tree_of
 from bisect_torch.model import Observation, Series, Verdict, beside
-from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values, tree_of
+from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.rerun import words_of

@@ -8,8 +8,9 @@ import re
 import sys
 
 from bisect_torch.analysis.columns import telling
+from bisect_torch.analysis.python_text import tree_of
 from bisect_torch.model import Series, beside
-from bisect_torch.report.excerpt import imported_roots, tree_of
+from bisect_torch.report.excerpt import imported_roots
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, listed

@@ -63,3 +63,37 @@ def test_it_prints_that_it_skips(line: str) -> None:
 def test_other_words_are_no_sign() -> None:
     assert why_unreached([failed()], [seen("2.7.0", stdout_tail="ok\nskipper\nsupported\n")]) == ""
     assert why_unreached([failed()], [seen("2.7.0")]) == ""
+
+
+SOURCE = """\
+import torch
+
+
+def f():
+    if torch.__version__ >= "2.7":
+        return
+    assert x
+"""
+
+
+def test_the_line_that_failed_stands_behind_a_condition_on_the_version() -> None:
+    before, after = failed(), seen("2.7.0")
+    why = 'line 7, which failed, stands behind line 5: if torch.__version__ >= "2.7"'
+    assert why_unreached([before], [after], {before.case_file_hash: SOURCE}) == why
+    assert why_unreached([before], [after], {"another": SOURCE}) == ""
+    assert why_unreached([before], [after], {before.case_file_hash: SOURCE.replace(">=", "<")}) == ""
+
+
+def test_a_caller_that_stands_behind_such_a_condition_is_enough() -> None:
+    calls = "def f():\n    assert x\n\n\nif not hasattr(torch, 'x'):\n    f()\n"
+    trace = TRACEBACK.replace("line 7", "line 6").replace("    assert x", '  File "<cwd>/cases.py", line 2, in f')
+    before = seen("2.6.0", traceback=trace)
+    why = "line 6, which failed, stands behind line 5: if not hasattr(torch, 'x')"
+    assert why_unreached([before], [seen("2.7.0")], {before.case_file_hash: calls}) == why
+
+
+def test_nothing_is_compared_any_more() -> None:
+    before = seen("2.6.0", checks=2)
+    assert why_unreached([before], [seen("2.7.0", checks=0)]) == "it compares nothing there"
+    assert why_unreached([before], [seen("2.7.0", checks=1)]) == ""
+    assert why_unreached([seen("2.6.0", checks=0)], [seen("2.7.0", checks=0)]) == ""

@@ -18,8 +18,8 @@ RAISES_OTHER = "def answer(): raise NotImplementedError('no kernel')"
 DIES = "import os, signal\ndef answer(): os.kill(os.getpid(), signal.SIGSEGV)"
 ABSENT = ""
 CANNOT_BE_IMPORTED = "raise ImportError('libcudart.so.99: cannot open shared object file')"
-# Wrong and right by turns, as hash seeds and address layouts make real cases, but not by chance: a build that happens to
-# give one answer often enough is told as wrong, and rightly.
+# Wrong and right by turns, as hash seeds and address layouts make real cases, but not by chance: a build that happens
+# to give one answer often enough is told as wrong, and rightly.
 FLAKY = """
 import os
 
