@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
     elif findings.series:
         how = f"bisect-torch judge {_path(findings)} --unfold" if findings.results is not None else ""
         lines += [*draw(rows_of(findings), findings.build_names, width, unfolded=how), ()]
-    for sentence in found:
+    for sentence in _once(found):
         lines += [*_sentence(sentence, width), ()]
     # What few runs have is loaded for these alone.
     if findings.twins:
@@ -87,6 +88,21 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
     lines += _counts(findings, width)
     lines += _where(findings, width)
     return lines
+
+
+def _once(found: Iterable[Sentence]) -> Iterator[Sentence]:
+    """What else differs between two builds is told at their first change, and pointed to at the further ones."""
+    told: dict[tuple[str | None, str | None, str], str] = {}
+    for each in found:
+        words = dict(each.evidence).get("also differ")
+        if words is None or (first := told.setdefault((each.before, each.after, words), each.text)) == each.text:
+            yield each
+            continue
+        evidence = [(label, text) for label, text in each.evidence if label != "compare"]
+        subject = first.partition(" ")[0]
+        again = f"the same as between {each.before} and {each.after} at {subject} above"
+        where = [(label, again if label == "also differ" else text) for label, text in evidence]
+        yield replace(each, evidence=tuple(where), compare=None)
 
 
 def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:
