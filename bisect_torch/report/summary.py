@@ -92,17 +92,16 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
 
 def _once(found: Iterable[Sentence]) -> Iterator[Sentence]:
     """What else differs between two builds is told at their first change, and pointed to at the further ones."""
-    told: dict[tuple[str | None, str | None, str], str] = {}
+    told: dict[tuple[str, str, str], Sentence] = {}
     for each in found:
-        words = dict(each.evidence).get("also differ")
-        if words is None or (first := told.setdefault((each.before, each.after, words), each.text)) == each.text:
+        words = dict(each.evidence).get("also differ", "")
+        first = told.setdefault((each.before, each.after, words), each)
+        again = f"as at {clean(first.instances[0])} above ({clean(each.before)} → {clean(each.after)})"
+        if first is each or len(words) <= len(again):
             yield each
             continue
-        evidence = [(label, text) for label, text in each.evidence if label != "compare"]
-        subject = first.partition(" ")[0]
-        again = f"the same as between {each.before} and {each.after} at {subject} above"
-        where = [(label, again if label == "also differ" else text) for label, text in evidence]
-        yield replace(each, evidence=tuple(where), compare=None)
+        evidence = [(label, again if label == "also differ" else text) for label, text in each.evidence]
+        yield replace(each, evidence=tuple(pair for pair in evidence if pair[0] != "compare"))
 
 
 def _sentence(sentence: Sentence, width: int) -> Iterable[Line]:

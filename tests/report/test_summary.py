@@ -59,6 +59,29 @@ def test_the_whole_text_at_80_columns():
     )
 
 
+def test_what_else_differs_between_two_builds_is_told_once():
+    rows = series("f", "ok", "wrong", "ok"), series("g", "ok", "crash:SIGSEGV", "ok"), series("h", "wrong", "ok", "ok")
+    ends = ("2.4.1", "2.5.0")
+    moved = [transition(kind, row, *ends) for kind, row in zip(("broke", "broke", "fixed"), rows, strict=True)]
+    moved += [transition("fixed", each, "2.5.0", "2.5.1") for each in rows[:2]]
+    packages = [f"package_with_a_long_name_{number}" for number in range(3)]
+    environments = {
+        name: environment(name, cuda="12.4", **dict.fromkeys(packages, version))
+        for name, version in zip(rows[0].builds, ("1", "2", "2"), strict=True)
+    }
+    run = findings(*rows, transitions=tuple(moved), environments=environments)
+
+    text = plain(summary(run, 200))
+
+    assert text.count("package-with-a-long-name-1 1 → 2") == 1
+    assert text.count("  also differ       as at f above (2.4.1 → 2.5.0)\n") == 2
+    assert text.count("/compare/241000000000...250000000000") == 1
+    assert text.count("  also differ       nothing else: only torch\n") == 2
+    assert text.count("/compare/250000000000...251000000000") == 2
+    data = [each["evidence"] for each in as_data(run)["findings"]]
+    assert sum("package-with-a-long-name-1" in each["also differ"] for each in data) == 3, "each is whole for machines"
+
+
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_lines_fit_the_width_except_addresses_and_paths(width):
     lines = plain(summary(a_run(), width)).splitlines()
