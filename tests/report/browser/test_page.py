@@ -47,6 +47,15 @@ def active(page: Page) -> str:
 # --- matrix and filters
 
 
+def test_a_filter_s_number_says_that_it_counts_rows(open_page: Opener, real_cases: Path) -> None:
+    page = open_page(real_cases)
+    numbers = dict(
+        zip(*(page.locator(f"#facets .{name}").all_inner_texts() for name in ("value", "number")), strict=True)
+    )
+    assert numbers["ok"] == "12 rows"
+    assert numbers["API absent"] == "1 row"
+
+
 def test_the_matrix_shows_the_letters_of_the_terminal(open_page: Opener, real_cases: Path) -> None:
     page = open_page(real_cases)
 
@@ -102,7 +111,7 @@ def test_the_number_beside_a_value_is_that_of_the_rows_it_would_leave(open_page:
     page = open_page(large_index)
     tick(page, "layout", "strided")
     numbers = {
-        text.split("\n")[0]: int(text.split("\n")[-1])
+        text.split("\n")[0]: int(text.split("\n")[-1].split()[0])
         for text in page.locator("fieldset", has_text="dtype").first.locator("label").all_inner_texts()
     }
 

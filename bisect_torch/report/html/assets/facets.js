@@ -182,7 +182,7 @@ class Facets {
     if (verdict) label.append(element("span", { class: `cell v-${verdict.name}`, "aria-hidden": "true", text: verdict.letter }));
     label.append(
       element("span", { class: "value", text: facet.values[place] || "(empty)" }),
-      element("span", { class: "number", text: count(facet.counts[place]) }),
+      element("span", { class: "number", text: plural(facet.counts[place], "row") }),
     );
     return label;
   }
