@@ -71,8 +71,10 @@ def parse(path: Path, source: bytes) -> ast.Module:
 def _syntax_hint(problem: SyntaxError) -> str | None:
     if "utf-8" in str(problem.msg) or "encoding" in str(problem.msg):
         return "save the file as UTF-8, or declare its encoding in the first line"
-    here = f"this tool runs on Python {sys.version_info.major}.{sys.version_info.minor}, which reads it first"
-    return f"`{problem.text.strip()}`; {here}" if problem.text else None
+    if not problem.text:
+        return None
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"the line is `{problem.text.strip()}`; if it is right in a newer Python: this tool reads it with {own}"
 
 
 def read_cases(path: Path, module: ast.Module) -> Reading:

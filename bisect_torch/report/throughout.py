@@ -108,7 +108,11 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         what = f"{uses(cells, findings)} is absent"
     last = first.builds.index(judged[-1].build)
     newest = [(each, point) for each in series if (point := each.points[last]) is not None]
-    what_seen = seen(newest[:1], findings)
+    what_seen = on + seen(newest[:1], findings)
+    if judgement.verdict is Verdict.ERROR and judged[0].judgement.detail != judged[-1].judgement.detail:
+        oldest = seen([(first, judged[0])], findings)
+        if f"{on}{oldest}" != what_seen:
+            what_seen = f"on {clean(judged[0].build)}: {oldest}; {what_seen}"
     models = explanations(newest, findings)
     ends = list(dict.fromkeys((judged[0].build, judged[-1].build)))
     package = from_a_package(series, ends, findings) if judgement.verdict is Verdict.ERROR else None
@@ -117,7 +121,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         kind="always",
         text=f"{subject(series, findings)} {what} in {every}, {span}{', not confirmed' if unsure else ''}.",
         evidence=(
-            *([("seen", on + what_seen)] if what_seen else []),
+            *([("seen", what_seen)] if what_seen != on else []),
             *([("explained by", on + models)] if models else []),
             *([("error comes from", package)] if package else []),
             ("confidence", confidence),

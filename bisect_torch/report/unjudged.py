@@ -176,6 +176,26 @@ _NO_DEVICE = re.compile(r"(\w+): no \1 device")
 _SECRET = re.compile(r"\w+(?:_TOKEN|_KEY|SECRET\w*|PASSWORD)")
 
 
+_ABSENT_AT_COLLECTION = re.compile(
+    r"pytest cannot collect it: (?:ImportError: cannot import name '(?P<name>\w+)' from '(?P<of>torch[\w.]*)'"
+    r"|AttributeError: module '(?P<module>torch[\w.]*)' has no attribute '(?P<attribute>\w+)'"
+    r"|ModuleNotFoundError: No module named '(?P<missing>torch\.[\w.]+)')"
+)
+
+
+def _hint_of_collection(reason: str) -> str:
+    """How the release is found that lacks a name of torch without which a file of tests is not read; else empty."""
+    found = _ABSENT_AT_COLLECTION.match(reason)
+    if found is None:
+        return ""
+    line = f"import {found['missing']}"
+    if found["name"]:
+        line = f"from {found['of']} import {found['name']}"
+    elif found["module"]:
+        line = f"import {found['module']}; {found['module']}.{found['attribute']}"
+    return f"a script of this line alone tells which release lacks it: {line}"
+
+
 def _hint_of_missing_file(reason: str) -> str:
     """What to do where a file of the user's own is not there: :mod:`bisect_torch.worker.missing_file` says where."""
     name = reason.removeprefix(WANTS_FILE).partition(", which is not ")[0]
@@ -198,6 +218,8 @@ def _hint_of_what_lacks(reason: str) -> str:
         return _hint_of_missing_file(reason)
     if _NO_DEVICE.fullmatch(reason):
         return "put cpu in its place, if the bug shows there too; `bisect-torch doctor` says what it sees of a GPU"
+    if absent := _hint_of_collection(reason):
+        return absent
     if reason.startswith("it wants arguments"):
         return "a command has some: -- python SCRIPT ARGUMENTS"
     if reason.startswith("it asks for input"):
@@ -217,6 +239,8 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
     """
     if verdict is Verdict.INFRA:
         return "run the same command again: only what is missing runs"
+    if verdict is Verdict.BROKEN and (told := _hint_of_what_lacks(reason)):
+        return told
     if verdict is Verdict.BROKEN and (missing := _MISSING.search(reason)):
         module = missing[1].partition(".")[0]
         if module == "bisect_torch":  # a command has the environment's own modules only
@@ -229,8 +253,6 @@ def hint(verdict: Verdict, reason: str, *, local: bool = False) -> str:
         return "run the same command again: the environment is made anew"
     if verdict is Verdict.BROKEN and reason.startswith("pytest ended with status 5"):
         return "`pytest --collect-only` with the same words lists the tests that it finds"
-    if verdict is Verdict.BROKEN and (told := _hint_of_what_lacks(reason)):
-        return told
     if verdict is Verdict.BROKEN and "compiler" in reason:
         return "install a C++ compiler (g++ or clang++) and put it on PATH"
     if verdict is Verdict.UNINSTALLABLE and reason.endswith("is not in the package index"):

@@ -705,5 +705,20 @@ def test_what_elements_were_judged_by_stands_beside_the_error(tolerances):
     )  # fmt: skip
     found = only(row, observations=(seen,), tolerances=tolerances)
     words = dict(found.evidence)["seen"]
-    assert "3 of 64 elements wrong (elementwise: rtol 0.001, atol 0)" in words
-    assert ("judged element by element: rtol 0.01, atol 0" in words) == (tolerances is not None)
+    then = "" if tolerances is None else " when it ran"
+    assert f"3 of 64 elements wrong{then} (elementwise: rtol 0.001, atol 0)" in words
+    assert ("; now judged element by element: rtol 0.01, atol 0" in words) == (tolerances is not None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (("old words", "new words"), "on 2.4.1: old words; on 2.5.0: new words"),
+        (("same words", "same words"), "on 2.5.0: same words"),
+    ],
+)
+def test_of_an_error_in_every_build_the_oldest_reason_is_told_too_where_it_is_another(messages, told):
+    row = series("f", "error:RuntimeError", "error:RuntimeError")
+    points = [point(name, "error:RuntimeError", detail=each) for name, each in zip(row.builds, messages, strict=True)]
+    found = only(dataclasses.replace(row, points=tuple(points)))
+    assert dict(found.evidence)["seen"] == told

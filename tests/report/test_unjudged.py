@@ -40,6 +40,23 @@ def test_a_missing_module_comes_with_the_option_that_adds_it(module: str, hint: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("ImportError: cannot import name 'dynamo_export' from 'torch.onnx'", "from torch.onnx import dynamo_export"),
+        ("AttributeError: module 'torch.cpu' has no attribute 'x'", "import torch.cpu; torch.cpu.x"),
+        ("ModuleNotFoundError: No module named 'torch.distributed.x'", "import torch.distributed.x"),
+        ("ImportError: cannot import name 'x' from 'mine'", ""),
+        ("ModuleNotFoundError: No module named 'torch'", "--with torch"),
+    ],
+)
+def test_tests_that_want_a_name_which_torch_lacks_come_with_the_line_that_finds_its_release(error, line) -> None:
+    found = unjudged(findings(series("g", "ok", "ok"), broken(f"pytest cannot collect it: {error}")))
+    assert [each.hint.removeprefix("a script of this line alone tells which release lacks it: ") for each in found] == [
+        line
+    ]
+
+
 def test_reasons_that_differ_in_numbers_alone_are_told_once() -> None:
     row: Series = series("f", "infra", "infra")
     said = ("Python 3.9: failed in 7.8s (3 retries)", "Python 3.9: failed in 12.1s (3 retries)")
