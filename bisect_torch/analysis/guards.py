@@ -12,6 +12,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from typing import TypeGuard
 
 from bisect_torch.analysis.python_text import tree_of
 
@@ -46,6 +47,38 @@ def guard_of(source: str, line: int) -> int | None:
         return None
     names = _values(tree)
     return next((each.lineno for each in _guards(tree.body, line, names)), None)
+
+
+@functools.lru_cache(maxsize=256)
+def condition_in(source: str, case: str) -> int | None:
+    """The first line at which a text goes by torch's version, or by what torch has.
+
+    Args:
+        case: Its function; other functions with decorators, which are other cases, take no part.
+    """
+    tree = tree_of(source)
+    if tree is None:
+        return None
+    names = _values(tree)
+    own = [each for each in tree.body if not _is_another(each, case)]
+    found = (each for part in own for each in ast.walk(part) if _goes_by_torch(each, names))
+    return min((each.lineno for each in found), default=None)
+
+
+def _is_another(node: ast.stmt, case: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and bool(node.decorator_list) and node.name != case
+
+
+def _goes_by_torch(node: ast.AST, names: Mapping[str, ast.expr]) -> TypeGuard[ast.stmt | ast.expr]:
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return _way(node.test, names, _DEEPEST) is not None
+    if isinstance(node, ast.Call):
+        return _called(node) == "getattr" and len(node.args) > 2 and ast.unparse(node.args[0]).startswith("torch")
+    if isinstance(node, ast.Try):
+        caught = " ".join(ast.unparse(each.type) for each in node.handlers if each.type is not None)
+        asks = any("torch" in ast.unparse(each) for each in node.body)
+        return asks and any(name in caught for name in ("ImportError", "ModuleNotFoundError", "AttributeError"))
+    return False
 
 
 def _guards(body: Sequence[ast.stmt], line: int, names: Mapping[str, ast.expr]) -> Iterator[ast.If]:

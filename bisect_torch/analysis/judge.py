@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from bisect_torch.analysis.histogram import under_tolerances
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Judgement, Observation, Outcome, Verdict
+from bisect_torch.model import (
+    ASSERTION,
+    BAD_OUTPUT,
+    STRICT_XFAIL,
+    UNEXPECTED_SUCCESS,
+    Judgement,
+    Observation,
+    Outcome,
+    Verdict,
+)
 
 _ASSERTION_ORIGINS = frozenset({"case", "local", "torch.testing", "numpy.testing", "unittest", "pytest"})
 _ASSERTION_MODULES = ("torch.testing", "numpy.testing", "unittest", "pytest", "_pytest")
@@ -110,7 +119,8 @@ def _returned(observation: Observation, tolerances: Tolerances | None) -> Judgem
 def _wrong(observation: Observation, why: str) -> Judgement:
     where = f" at {observation.check_path}" if observation.check_path else ""
     explained = f": {observation.explained_by}" if observation.explained_by else ""
-    return Judgement(Verdict.WRONG, "wrong", detail=f"{why}{where}{explained}")
+    failure = BAD_OUTPUT if _output_is_bad(observation) else ""
+    return Judgement(Verdict.WRONG, "wrong", detail=f"{why}{where}{explained}", failure=failure)
 
 
 def _why_wrong_at_any_tolerance(observation: Observation) -> str | None:

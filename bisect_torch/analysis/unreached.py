@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from bisect_torch.analysis.guards import guard_of
+from bisect_torch.analysis.guards import condition_in, guard_of
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.model import Observation
 
@@ -66,6 +66,8 @@ def _guard(before: Sequence[Observation], failing: Sequence[int], sources: Mappi
         if (at := guard_of(source, line)) is not None:
             text = source.splitlines()[at - 1].strip().rstrip(":")
             return f"line {line}, which failed, stands behind line {at}: {_shortened(text)}"
+    if before and (at := condition_in(source, before[0].case)) is not None:
+        return f"it goes by torch's version or names at line {at}: {_shortened(source.splitlines()[at - 1].strip())}"
     return ""
 
 

@@ -17,6 +17,7 @@ from bisect_torch.model.builds import (
 from bisect_torch.model.cases import DEFAULT_TIMEOUT_S, Case, CaseFile, CaseKind, Instance, Limits, Scalar
 from bisect_torch.model.observations import (
     ASSERTION,
+    BAD_OUTPUT,
     FACT_FIELDS,
     STRICT_XFAIL,
     UNEXPECTED_SUCCESS,
@@ -30,6 +31,7 @@ from bisect_torch.model.series import Boundary, Point, Series, Transition, Trans
 
 __all__ = [
     "ASSERTION",
+    "BAD_OUTPUT",
     "CANDIDATE_SUFFIX",
     "DEFAULT_TIMEOUT_S",
     "FACT_FIELDS",

@@ -198,6 +198,9 @@ FACT_FIELDS = frozenset(
 ASSERTION = "assertion"
 """An assertion that may be about anything: values, warnings, that something is raised."""
 
+BAD_OUTPUT = "bad output"
+"""The output matches what ``--bad-if-output`` names, whatever that says of values."""
+
 STRICT_XFAIL = "strict xfail"
 """A test that passes although it is marked as failing: torch may have become better."""
 
@@ -216,7 +219,7 @@ class Judgement:
         api_absent: A name is missing in torch: the build does not have the feature.
         reason: For what could not be judged: why, in words.
         failure: What says that it is wrong, where that is not a comparison of values: :data:`ASSERTION`,
-            :data:`STRICT_XFAIL` or :data:`UNEXPECTED_SUCCESS`. It chooses words and no more.
+            :data:`BAD_OUTPUT`, :data:`STRICT_XFAIL` or :data:`UNEXPECTED_SUCCESS`. It chooses words and no more.
     """
 
     verdict: Verdict

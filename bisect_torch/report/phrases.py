@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Judgement, Verdict
+from bisect_torch.model import ASSERTION, BAD_OUTPUT, STRICT_XFAIL, UNEXPECTED_SUCCESS, Judgement, Verdict
 from bisect_torch.report.text import clean
 
 
@@ -31,6 +31,11 @@ SEVERAL = "several"
 """Stands for the failure of what is wrong in more than one way."""
 _FAILURES = {
     ASSERTION: ("fails an assertion", "failing an assertion", "failed an assertion"),
+    BAD_OUTPUT: (
+        "prints what --bad-if-output names",
+        "printing what --bad-if-output names",
+        "printed what --bad-if-output names",
+    ),
     STRICT_XFAIL: (
         "passes although marked as failing (strict xfail)",
         "passing although marked as failing (strict xfail)",

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from bisect_torch.analysis.transitions import API_ABSENT, NOT_RUN, enough_processes
 from bisect_torch.analysis.unreached import why_unreached
-from bisect_torch.model import STRICT_XFAIL, UNEXPECTED_SUCCESS, Series, Transition, TransitionKind, Verdict
+from bisect_torch.model import BAD_OUTPUT, STRICT_XFAIL, UNEXPECTED_SUCCESS, Series, Transition, TransitionKind, Verdict
 from bisect_torch.report.attributed import attributed_words
 from bisect_torch.report.beside import differing_at
 from bisect_torch.report.differences import difference_words
@@ -96,7 +96,7 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
     if transition.kind is TransitionKind.FIXED:
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
-        silent = "" if new.failure in (STRICT_XFAIL, UNEXPECTED_SUCCESS) else f": {noun(old)} became silent"
+        silent = "" if new.failure in (BAD_OUTPUT, STRICT_XFAIL, UNEXPECTED_SUCCESS) else f": {noun(old)} became silent"
         return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}{silent}"
     if transition.kind is TransitionKind.APPEARED:
         they = "the case" if number == 1 else "these instances"

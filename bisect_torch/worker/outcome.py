@@ -33,6 +33,10 @@ _NO_MEMORY = re.compile(
 )
 
 
+_SKIPS = frozenset({("unittest.case", "SkipTest"), ("builtins", "Skipped")})
+"""What unittest and pytest raise to skip; a script or a case that does says that it does not apply here."""
+
+
 def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) -> Dict[str, Any]:
     """What is to be recorded of an exception that left the case.
 
@@ -42,6 +46,8 @@ def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) 
     """
     if isinstance(raised, SystemExit):
         return _of_system_exit(raised)
+    if (type(raised).__module__, type(raised).__name__) in _SKIPS:
+        return {"outcome": "skipped", "reason": message_of(raised)}
     places = Places(file, folder)
     root = root_of(raised)
     # A compile error's own traceback ends in the compiler; the reason's says where it went wrong.

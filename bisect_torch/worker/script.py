@@ -67,8 +67,9 @@ def run(request: Dict[str, Any], send: Callable[[Dict[str, Any]], object], passe
     except BaseException as raised:  # noqa: BLE001 - the worker's outermost edge
         facts.update(api.collected_facts())
         facts.update(outcome.facts_of(raised, path))
-        _print(raised, path)
-        status = 1
+        if facts["outcome"] != "skipped":
+            _print(raised, path)
+            status = 1
     clock.stop(facts)
     facts["warnings"] = json.dumps(shadowing(path) + noted)
     circumstances.add(facts, path, known)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bisect_torch.analysis import Tolerances, judge, normalise
 from bisect_torch.analysis.histogram import under_tolerances
-from bisect_torch.model import ASSERTION, STRICT_XFAIL, UNEXPECTED_SUCCESS, Outcome, Verdict
+from bisect_torch.model import ASSERTION, BAD_OUTPUT, STRICT_XFAIL, UNEXPECTED_SUCCESS, Outcome, Verdict
 from tests.analysis.made import BASE, observe
 
 
@@ -322,6 +322,7 @@ def test_output_that_is_declared_bad_is_wrong_however_the_program_ended(ending: 
     judgement = judge(observe("ok", mismatch="output matches loss=nan", **ending))
     assert judgement.signature == "wrong"
     assert "output matches" in judgement.detail
+    assert judgement.failure == BAD_OUTPUT
 
 
 def test_output_that_is_declared_bad_does_not_hide_a_crash_or_a_missing_module() -> None:

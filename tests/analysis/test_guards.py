@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from bisect_torch.analysis.guards import guard_of
+from bisect_torch.analysis.guards import condition_in, guard_of
 
 NEWER = [
     'Version(torch.__version__) >= Version("2.6")',
@@ -152,3 +152,33 @@ def test_the_condition_itself_and_what_stands_before_it_run() -> None:
 @pytest.mark.parametrize("source", ["def f(:\n", "", "a = b\nb = a\nif a:\n    fails()\n"])
 def test_a_text_of_which_nothing_is_known(source: str) -> None:
     assert guard_of(source, 4) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DT = torch.uint16 if not hasattr(torch, 'x') else torch.int32",
+        "if torch.__version__ >= '2.9':\n    print(1)",
+        "x = getattr(torch, 'uint16', torch.int32)",
+        "try:\n    import torch.nn.attention.varlen\nexcept ImportError:\n    pass",
+        "@case\ndef mine():\n    if torch.__version__ > '2':\n        pass",
+    ],
+)
+def test_a_text_goes_by_what_torch_is(text: str) -> None:
+    source = f"import torch\n{text}\n"
+    assert condition_in(source, "mine") == (4 if "mine" in text else 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if x > 3:\n    pass",
+        "x = getattr(torch, 'uint16')",
+        "try:\n    f(torch)\nexcept RuntimeError:\n    pass",
+        "try:\n    import numpy\nexcept ImportError:\n    pass",
+        "@case\ndef another():\n    if torch.__version__ > '2':\n        pass",
+        "def f(:",
+    ],
+)
+def test_a_text_does_not(text: str) -> None:
+    assert condition_in(f"import torch\n{text}\n", "mine") is None

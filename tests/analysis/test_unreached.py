@@ -81,7 +81,11 @@ def test_the_line_that_failed_stands_behind_a_condition_on_the_version() -> None
     why = 'line 7, which failed, stands behind line 5: if torch.__version__ >= "2.7"'
     assert why_unreached([before], [after], {before.case_file_hash: SOURCE}) == why
     assert why_unreached([before], [after], {"another": SOURCE}) == ""
-    assert why_unreached([before], [after], {before.case_file_hash: SOURCE.replace(">=", "<")}) == ""
+    other = {before.case_file_hash: SOURCE.replace(">=", "<")}
+    goes = 'it goes by torch\'s version or names at line 5: if torch.__version__ < "2.7":'
+    assert why_unreached([before], [after], other) == goes, "what runs may be another"
+    plain = {before.case_file_hash: SOURCE.replace("torch.__version__ >=", "x ==")}
+    assert why_unreached([before], [after], plain) == ""
 
 
 def test_a_caller_that_stands_behind_such_a_condition_is_enough() -> None:

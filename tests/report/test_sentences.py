@@ -659,6 +659,7 @@ def test_releases_that_did_not_take_part_come_with_the_line_that_runs_them():
     ("failure", "words"),
     [
         ("assertion", "f fails an assertion in every build"),
+        ("bad output", "f prints what --bad-if-output names in every build"),
         ("strict xfail", "f passes although marked as failing (strict xfail) in every build"),
         ("unexpected success", "f has an unexpected success (a test that is expected to fail passes) in every build"),
     ],
