@@ -10,7 +10,7 @@ from typing import TextIO
 
 from packaging.version import Version
 
-from bisect_torch.analysis.question import Finished, Remark, RemarkKind
+from bisect_torch.analysis.question import Remark, RemarkKind
 from bisect_torch.analysis.transitions import API_ABSENT
 from bisect_torch.engine import events
 from bisect_torch.engine.search.request import (
@@ -26,6 +26,8 @@ from bisect_torch.engine.search.request import (
 from bisect_torch.model import Boundary, Build, BuildKind, Point
 from bisect_torch.report.phrases import does
 from bisect_torch.report.plain import LineReport
+from bisect_torch.report.seen import absent_words
+from bisect_torch.report.sentence import key_of
 from bisect_torch.report.text import Line, bytes_words, clean, listed, plural, seconds_words, wrap
 
 
@@ -140,7 +142,7 @@ def search_lines(result: BisectResult, width: int) -> list[Line]:
     """What the search itself has to say, in lines of at most ``width`` columns: above the matrix and the sentences."""
     alike: dict[tuple[str, ...], list[Row]] = {}
     for row in result.rows:
-        alike.setdefault((*row_words(row), *finer_words(row, result)), []).append(row)
+        alike.setdefault((*row_words(row, result), *finer_words(row, result)), []).append(row)
     texts = []
     for said, rows in alike.items():
         if len(rows) == 1:
@@ -153,13 +155,12 @@ def search_lines(result: BisectResult, width: int) -> list[Line]:
     return [((line, ""),) for text in texts for line in wrap(text.split(" "), width, indent="  ")]
 
 
-def row_words(row: Row) -> list[str]:
+def row_words(row: Row, result: BisectResult) -> list[str]:
     """One line for each remark and each boundary of a row."""
     if row.weighed is not None:
         return weighed_words(row.weighed)
-    points = {point.build: point for point in row.series.points if point is not None}
     finished = row.finished
-    texts = [_remark(remark, points, finished) for remark in finished.remarks]
+    texts = [_remark(remark, row, result) for remark in finished.remarks]
     texts += [_boundary(boundary) for boundary in finished.boundaries]
     if finished.boundaries and finished.not_run:
         texts.append(
@@ -229,12 +230,15 @@ def _boundary(boundary: Boundary) -> str:
     return f"boundary: {_pair(boundary)}, not tight; untested between: {between}"
 
 
-def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str:
+def _remark(remark: Remark, row: Row, result: BisectResult) -> str:
+    finished = row.finished
     build, other = clean(remark.build), clean(remark.other or "")
     if remark.kind is RemarkKind.END_NOT_JUDGED:
+        absent = remark.reason == API_ABSENT
+        why = f"it {_lacks(remark.build, row, result)}" if absent else clean(remark.reason)
         instead = f"; {other} was taken instead, the nearest that can be" if remark.other else ""
-        how = "; --absent judge searches for where the API came or went" if remark.reason == API_ABSENT else ""
-        return f"{build} cannot be judged ({clean(remark.reason)}){instead}{how}"
+        how = "; --absent judge searches for where the API came or went" if absent else ""
+        return f"{build} cannot be judged ({why}){instead}{how}"
     if remark.kind is RemarkKind.NOTHING_JUDGED:
         return f"nothing was searched: fewer than two builds from {build} to {other} can be judged"
     if remark.kind is RemarkKind.NO_OPPOSITE:
@@ -243,8 +247,8 @@ def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str
         return (
             f"no opposite was found from {build} as far as {other}, where the search ends (--from and --to move that)"
         )
-    point = points.get(remark.build)
-    what = _does(point) if point is not None else "was not judged"
+    point = row.series.points[row.series.builds.index(remark.build)]
+    what = "was not judged" if point is None else _does(point, row, result)
     if remark.kind is RemarkKind.ALIKE:
         searched = "" if finished.boundaries else ": there is nothing to search between them"
         return f"{build} and {other} are alike, each {what}{searched}; should it show only sometimes: --flaky"
@@ -252,11 +256,18 @@ def _remark(remark: Remark, points: dict[str, Point], finished: Finished) -> str
     goes_on = "; a change of verdict was searched for all the same" if finished.boundaries else ""
     if remark.other is not None:
         return f"{build}, which stands in for {other}, named as {said}, {what}{goes_on}"
-    return f"{build} was named as {said}, but {what} there{goes_on}"
+    there = "" if point is not None and point.judgement.api_absent else " there"
+    return f"{build} was named as {said}, but {what}{there}{goes_on}"
 
 
-def _does(point: Point) -> str:
-    return "finds the API absent" if point.judgement.api_absent else does(point.judgement)
+def _does(point: Point, row: Row, result: BisectResult) -> str:
+    """What the case does on a build, or what that build lacks."""
+    return _lacks(point.build, row, result) if point.judgement.api_absent else does(point.judgement)
+
+
+def _lacks(build: str, row: Row, result: BisectResult) -> str:
+    names = result.absent_names.get((key_of(row.series), build), [])
+    return f"lacks {absent_words(names) or 'a name of torch that the case uses'}"
 
 
 def weighed_words(weighed: Weighed) -> list[str]:
@@ -340,7 +351,7 @@ def _row_data(row: Row, result: BisectResult) -> dict[str, object]:
         ],
         "searched": None if row.finished.searched is None else list(row.finished.searched),
         "not_run": list(row.finished.not_run),
-        "text": [*row_words(row), *finer_words(row, result)],
+        "text": [*row_words(row, result), *finer_words(row, result)],
         "flaky": None
         if weighed is None
         else {

@@ -133,11 +133,15 @@ def uses(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
         ends: Cells that lack the name, as for :func:`seen`; it is told where it is the same in all of them.
     """
     verb = "uses" if len({(of.case_file, of.instance, of.device) for of, _ in ends}) == 1 else "use"
-    names = {each.absent_name for series, point in ends for each in findings.observed(series, point.build)}
-    name = clean(next(iter(names)) or "") if len(names) == 1 else ""
-    if not name:
-        return f"{verb} a name of torch that"
-    return f"{verb} {f'the keyword {name[:-1]}' if name.endswith('=') else name}, which"
+    name = absent_words(each.absent_name for series, point in ends for each in findings.observed(series, point.build))
+    return f"{verb} {name}, which" if name else f"{verb} a name of torch that"
+
+
+def absent_words(names: Iterable[str | None]) -> str:
+    """``torch.float4``, ``the keyword dtype``: what torch does not have; empty where it is not one and the same."""
+    different = set(names)
+    told = clean(different.pop() or "") if len(different) == 1 else ""
+    return f"the keyword {told[:-1]}" if told.endswith("=") else told
 
 
 def _left_over(words: Sequence[str], unexplained: int) -> Iterable[str]:

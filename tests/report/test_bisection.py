@@ -21,13 +21,15 @@ from tests.analysis.made import observe
 from tests.report.histories import instance, judgement, observation
 
 
-def row(words: list[str | None], *, good: int | None = 0, bad: int | None = -1) -> Row:
+def row(words: list[str | None], *, good: int | None = 0, bad: int | None = -1, judge_absent: bool = False) -> Row:
     """A row whose builds gave these words, None where it was not run."""
     builds = tuple(f"2.{minor}.0" for minor in range(1, len(words) + 1))
     seen = [observe(word, build=build) for word, build in zip(words, builds, strict=True) if word is not None]
     (series,) = build_series(seen, builds)
     question = Question(builds, None if good is None else builds[good], None if bad is None else builds[bad])
-    readings = {point.build: reading_of(point) for point in series.points if point is not None}
+    readings = {
+        point.build: reading_of(point, judge_absent=judge_absent) for point in series.points if point is not None
+    }
     end = step(question, readings)
     assert isinstance(end, Finished)
     return Row(series, end)
@@ -73,11 +75,19 @@ WORDS = {
     "absent at the good end": (
         row(["api_absent", "wrong", "wrong"]),
         [
-            "2.1.0 cannot be judged (API absent); 2.2.0 was taken instead, the nearest that can be; --absent judge"
-            " searches for where the API came or went",
+            "2.1.0 cannot be judged (it lacks torch.new); 2.2.0 was taken instead, the nearest that can be; --absent "
+            "judge searches for where the API came or went",
             "2.2.0, which stands in for 2.1.0, named as good, gives silently wrong values",
             "2.2.0 and 2.3.0 are alike, each gives silently wrong values: there is nothing to search between them; "
             "should it show only sometimes: --flaky",
+        ],
+    ),
+    "absent at both ends": (
+        row(["api_absent", "api_absent"], judge_absent=True),
+        [
+            "2.1.0 was named as good, but lacks torch.new",
+            "2.1.0 and 2.2.0 are alike, each lacks torch.new: there is nothing to search between them; should it show "
+            "only sometimes: --flaky",
         ],
     ),
     "nothing can be judged": (
@@ -117,7 +127,12 @@ def test_rows_that_went_alike_are_told_in_one_line() -> None:
 @pytest.mark.parametrize("name", WORDS)
 def test_what_a_row_says(name: str) -> None:
     given, expected = WORDS[name]
-    assert row_words(given) == expected
+    seen = tuple(
+        observe("api_absent", build=point.build)
+        for point in given.series.points
+        if point is not None and point.judgement.api_absent
+    )
+    assert row_words(given, dataclasses.replace(result(given), observations=seen)) == expected
 
 
 def nightly(day: int) -> Build:
@@ -181,7 +196,8 @@ WEIGHED = Weighed(
 
 
 def test_a_flaky_row_says_its_probabilities() -> None:
-    assert row_words(dataclasses.replace(row(["ok", "wrong"]), weighed=WEIGHED)) == [
+    weighed = dataclasses.replace(row(["ok", "wrong"]), weighed=WEIGHED)
+    assert row_words(weighed, result(weighed)) == [
         "flaky: bad now and then from 2.3.0 on (last without 2.1.0), with a probability of 0.970",
         "boundary: 2.1.0 | 2.3.0, not tight; untested between: 2.2.0 (broken)",
         "probabilities of the boundaries: 2.1.0 | 2.3.0 0.970 and in every build 0.020",
@@ -207,7 +223,8 @@ def test_a_flaky_row_says_its_probabilities() -> None:
 )
 def test_how_a_flaky_row_may_end(change: dict[str, object], expected: str) -> None:
     weighed = dataclasses.replace(WEIGHED, **change)
-    assert row_words(dataclasses.replace(row(["ok", "wrong"]), weighed=weighed))[0] == expected
+    flaky = dataclasses.replace(row(["ok", "wrong"]), weighed=weighed)
+    assert row_words(flaky, result(flaky))[0] == expected
 
 
 def result(*rows: Row, interrupted: bool = False) -> BisectResult:
@@ -255,7 +272,7 @@ def test_the_data_can_be_written_as_json_and_says_what_the_text_says() -> None:
         }
     ]
     assert data["rows"][1]["flaky"]["named"]["confidence"] == 0.97
-    assert data["rows"][1]["text"] == row_words(rows[1])
+    assert data["rows"][1]["text"] == row_words(rows[1], result(*rows))
 
 
 CASE = instance("case")

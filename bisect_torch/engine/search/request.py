@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from bisect_torch import analysis
 from bisect_torch.analysis.noisy import CONFIDENCE
@@ -145,6 +146,16 @@ class BisectResult:
     builds: tuple[Build, ...] = ()
     finer: bool = False
     judge_absent: bool = False
+
+    @cached_property
+    def absent_names(self) -> Mapping[tuple[RowKey, str], list[str]]:
+        """Row and build to the names that its torch did not have."""
+        found: dict[tuple[RowKey, str], list[str]] = {}
+        for each in self.observations:
+            if each.absent_name is not None:
+                row = (each.case_file, each.instance, each.device)
+                found.setdefault((row, each.build_name), []).append(each.absent_name)
+        return found
 
     @property
     def transitions(self) -> tuple[Transition, ...]:
