@@ -26,6 +26,8 @@ class Sentence:
         after: Build at the newer end; for ``flaky`` and ``always``, the last build.
         compare: Address of the list of commits between the ends, where both are known to be public.
         bisect: The command that begins a bisection of the source between them, where one end is no release.
+        word: What happened, in a word or two that claim no more than ``text``.
+        confirmed: What ``text`` says is not told as not confirmed.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class Sentence:
     after: str
     compare: str | None = None
     bisect: str | None = None
+    word: str = ""
+    confirmed: bool = True
 
 
 def subject(series: Sequence[Series], findings: Findings) -> str:

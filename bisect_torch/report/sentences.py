@@ -27,6 +27,16 @@ from bisect_torch.report.text import clean, listed
 from bisect_torch.report.throughout import always_sentence, flaky_sentence
 from bisect_torch.report.unchecked import only_ran
 
+_WORDS = {
+    TransitionKind.BROKE: "broke",
+    TransitionKind.FIXED: "fixed",
+    TransitionKind.BECAME_SILENT: "became silent",
+    TransitionKind.CHANGED: "bad in another way",
+    TransitionKind.APPEARED: "newly available",
+    TransitionKind.DISAPPEARED: "gone",
+}
+"""What happened to a row, for a line that counts rows."""
+
 
 def sentences(findings: Findings) -> list[Sentence]:
     """All sentences, in the order of the instances and, within one, of the builds."""
@@ -67,6 +77,8 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
         after=after,
         compare=further.compare,
         bisect=further.bisect,
+        word="no longer bad" if _only_fails_no_more(first, findings) else _WORDS[first.kind],
+        confirmed=first.confirmed,
     )
 
 
@@ -88,9 +100,7 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
         return f"{new_does}{again} from {since} (last good {old_name})"
-    if transition.kind is TransitionKind.FIXED and (
-        only_ran(transition.series, transition.after.build, findings) or _unreached(transition, findings)
-    ):
+    if _only_fails_no_more(transition, findings):
         no_longer = f"{again} no longer".lstrip()
         return f"{no_longer} {plural_verb(does(old), number)} from {since} (last bad {old_name})"
     if transition.kind is TransitionKind.FIXED:
@@ -108,6 +118,13 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
         used = uses([(each.series, each.after) for each in group], findings)
         return f"{used} is gone from {since} (last available in {old_name})"
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
+
+
+def _only_fails_no_more(transition: Transition, findings: Findings) -> bool:
+    """Whether it went from bad to ok, and that is not known to be a fix."""
+    if transition.kind is not TransitionKind.FIXED:
+        return False
+    return only_ran(transition.series, transition.after.build, findings) or bool(_unreached(transition, findings))
 
 
 def _unreached(transition: Transition, findings: Findings) -> str:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from bisect_torch.analysis import alike
-from bisect_torch.model import BuildKind, Point, Series, Verdict
+from bisect_torch.model import BuildKind, Series, Verdict
 from bisect_torch.report.beside import unlike_words
 from bisect_torch.report.doubts import variable_words
 from bisect_torch.report.drift import drift_words, drifts
@@ -25,6 +25,7 @@ from bisect_torch.report.sentences import sentences
 from bisect_torch.report.text import Line, clean, listed, plural, seconds_words, width_of, wrap
 from bisect_torch.report.unchecked import unchecked_words
 from bisect_torch.report.unjudged import unjudged
+from bisect_torch.report.upshot import judged_points, ok_throughout, upshot
 
 if TYPE_CHECKING:
     from bisect_torch.analysis import Tolerances
@@ -85,6 +86,7 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
     if findings.recorded("outputs"):
         lines += _decoding(findings, width)
     lines += _notes(findings, found, width)
+    lines += _upshot(findings, found, width)
     lines += _counts(findings, width)
     lines += _where(findings, width)
     return lines
@@ -177,28 +179,19 @@ def _notes(findings: Findings, found: Sequence[Sentence], width: int) -> Iterabl
 def _good(findings: Findings, found: Sequence[Sentence]) -> Iterable[str]:
     """How many rows were ok wherever they were judged, so that silence about them is no doubt."""
     different = alike(findings.series)
-    good = sum(number for series, number in different if _ok_throughout(series))
+    good = sum(number for series, number in different if ok_throughout(series))
     if good:
         what = "instance is" if good == 1 else "instances are"
         yield f"{good:,} {what} ok in every build that was judged."
-    compared = any(len(_judged(series)) > 1 for series, _ in different)
+    compared = any(len(judged_points(series)) > 1 for series, _ in different)
     changed = any(sentence.kind != "always" for sentence in found) or any(_differs(series) for series, _ in different)
     if compared and not changed and not findings.interrupted:
         yield "No verdict changed between these builds."
 
 
-def _judged(series: Series) -> list[Point]:
-    return [point for point in series.answers if point is not None and point.judgement.verdict.judged]
-
-
-def _ok_throughout(series: Series) -> bool:
-    judged = _judged(series)
-    return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
-
-
 def _differs(series: Series) -> bool:
     """Whether judged builds gave different answers, be they the ends of a transition or not."""
-    return len({point.judgement.signature for point in _judged(series)}) > 1
+    return len({point.judgement.signature for point in judged_points(series)}) > 1
 
 
 def _timeouts(findings: Findings) -> Iterable[str]:
@@ -257,6 +250,11 @@ def _took(findings: Findings, cells: int) -> str:
         return f" {took}"
     ran = f", {findings.ran:,} run {took}" if findings.ran else ""
     return f", {'all' if known == cells else f'{known:,}'} known from before{ran}"
+
+
+def _upshot(findings: Findings, found: Sequence[Sentence], width: int) -> Iterable[Line]:
+    text = upshot(findings, found)
+    return [((line, "bold"),) for line in wrap(text.split(" "), width, indent="  ")] if text else []
 
 
 def _counts(findings: Findings, width: int) -> Iterable[Line]:
@@ -333,7 +331,7 @@ def _without_rows_at_fault(findings: Findings) -> str | None:
         id(series.answers)
         for series, _ in alike(findings.series)
         if any(point is not None and point.judgement.verdict in fault for point in series.answers)
-        and not _judged(series)
+        and not judged_points(series)
     }
     at_fault = [each for each in findings.series if id(each.answers) in bad]
     rest = [each for each in findings.series if id(each.answers) not in bad]

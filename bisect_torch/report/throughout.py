@@ -131,6 +131,8 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         rows=tuple(map(key_of, series)),
         before=judged[0].build,
         after=judged[-1].build,
+        word="API absent" if judgement.api_absent else "bad",
+        confirmed=not unsure,
     )
 
 
