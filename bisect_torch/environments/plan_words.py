@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bisect_torch.environments import pythons
+from bisect_torch.environments.disk import gb
 from bisect_torch.environments.options import DEFAULT_BACKEND, EnvironmentOptions
 from bisect_torch.environments.planned import PlannedEnvironment
 from bisect_torch.model import BuildKind
@@ -46,7 +47,7 @@ def _budget_notes(
     if budget is None:
         return ()
     missing = [one.build.name for one in planned if one.is_missing and not one.open]
-    no_room = _no_room(budget.too_large(missing))
+    no_room = _no_room(budget, missing)
     if searched:
         come_and_go = "environments of the search are made one after another and removed when the next needs their room"
         return (f"{budget.reason}: {come_and_go}", *no_room)
@@ -56,8 +57,16 @@ def _budget_notes(
     return (f"{budget.reason}: {turns}", *no_room)
 
 
-def _no_room(large: Sequence[str]) -> tuple[str, ...]:
-    return (f"there is no room for {', '.join(large)} even alone",) if large else ()
+def _no_room(budget: DiskBudget, missing: Sequence[str]) -> tuple[str, ...]:
+    """Which builds will have no environment for want of room, before the others have taken their time."""
+    large = budget.too_large(missing)
+    if not large:
+        return ()
+    more = gb(max(budget.bytes_of([name]) for name in large) - budget.room_bytes)
+    return (
+        f"there is no room for {', '.join(large)} even alone, and nothing will run there: {more} more are needed "
+        "(`bisect-torch envs prune` makes room)",
+    )
 
 
 def hints(download: int, options: EnvironmentOptions) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bisect_torch.environments.disk import SAFETY, DiskBudget, gb
@@ -38,19 +40,24 @@ def disk_budget(
     free, limit = options.store.free_bytes() - RESERVE_BYTES, options.max_disk_bytes
     if limit is None and SAFETY * disk_bytes <= free:
         return None  # without looking at every file of the store, which takes seconds
-    lying, staying = _taken(options.store)
+    taken = _taken(options.store)
+    lying, staying = taken.bytes, taken.staying_bytes
     room, reason = free + lying - staying, f"{gb(max(0, free))} of the disk may be used"
-    left = free
+    left, limited = free, False
     if limit is not None and limit - staying - RESERVE_BYTES < room:
+        limited = True
         room, left = limit - staying - RESERVE_BYTES, min(free, limit - lying - RESERVE_BYTES)
-        taken = f", of which the store has {gb(staying)} already" if staying > RESERVE_BYTES else ""
-        reason = f"--max-disk {gb(limit)}{taken}"
+        reason = f"--max-disk {gb(limit)}"
+        if staying > RESERVE_BYTES:
+            reason += f", of which the store has {gb(staying)} already"
     if SAFETY * disk_bytes <= left:
         return None
     parts = {name: wheel_bytes(some) for name, some in wheels.items()}
     budget = DiskBudget(room, parts, reason)
     if len(budget.too_large(to_make)) == len(to_make):
         least = min(budget.bytes_of([name]) for name in to_make)
+        if limit is not None and limited:
+            raise _too_low(limit, least, taken, options.store)
         raise InfrastructureError(
             f"the disk is too small: a single environment needs {gb(least)}, and {reason}",
             hint=f"`bisect-torch envs prune --unused 30{options.store.option}` makes room, "
@@ -64,12 +71,50 @@ def wheel_bytes(wheels: Iterable[LockedWheel]) -> dict[str, int]:
     return {each.wheel.sha256: lock_size([each]).unpacked_bytes for each in wheels if each.wheel is not None}
 
 
-def _taken(store: Store) -> tuple[int, int]:
-    """Bytes of the store, and without those of environments that make room when others need it."""
+@dataclass(frozen=True)
+class _Taken:
+    """What a store takes.
+
+    Args:
+        bytes: All of it.
+        staying_bytes: Without the environments that make room when others need it.
+        environments: How many environments stay.
+        environments_bytes: What these take.
+    """
+
+    bytes: int
+    staying_bytes: int
+    environments: int
+    environments_bytes: int
+
+
+def _too_low(limit: int, least: int, taken: _Taken, store: Store) -> InfrastructureError:
+    """The refusal of a ``--max-disk`` that leaves no room for a single environment: what holds it, and what to do."""
+    staying, needed = taken.staying_bytes, least + RESERVE_BYTES
+    beside = gb(staying - taken.environments_bytes)
+    holds = "" if staying <= RESERVE_BYTES else f", and the store has {gb(staying)} already"
+    if holds and taken.environments:
+        are = "1 environment" if taken.environments == 1 else f"{taken.environments} environments"
+        holds += f": {are} with {gb(taken.environments_bytes)}, downloads and the rest with {beside}"
+    hint = f"--max-disk {math.ceil((staying + needed) / 1e9)}GB is enough"
+    if holds:
+        fits = math.floor((limit - needed) / 1e9)
+        how = f"--max-size {fits}GB" if fits > 0 else "--unused 30"
+        hint += f"; or `bisect-torch envs prune {how}{store.option}` removes what no run has used for longest"
+    return InfrastructureError(
+        f"--max-disk {gb(limit)} is too low: a single environment needs {gb(least)}, {gb(RESERVE_BYTES)} beside it is "
+        f"kept free{holds}",
+        hint=hint,
+    )
+
+
+def _taken(store: Store) -> _Taken:
     passing = {environment.root for environment in list_environments(store) if _makes_room(store, environment)}
-    folders = [folder for folder in store.root.iterdir() if folder != store.envs]
-    staying = _bytes_of([*folders, *(root for root in store.envs.iterdir() if root not in passing)])
-    return sum((staying | _bytes_of(passing)).values()), sum(staying.values())
+    others = [root for root in store.envs.iterdir() if root not in passing]
+    environments = _bytes_of(others)
+    staying = {**_bytes_of(folder for folder in store.root.iterdir() if folder != store.envs), **environments}
+    every = staying | _bytes_of(passing)
+    return _Taken(sum(every.values()), sum(staying.values()), len(others), sum(environments.values()))
 
 
 def _bytes_of(folders: Iterable[Path]) -> dict[tuple[int, int], int]:

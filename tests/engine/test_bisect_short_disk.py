@@ -103,7 +103,9 @@ def test_what_a_search_left_makes_room_for_the_next(tool: Tool) -> None:
 def test_not_even_one_fits(tool: Tool) -> None:
     answer = bisect(tool, "--max-disk", "1050MB")
     assert answer.code == 3
-    assert answer.stderr.splitlines()[0].startswith("error: the disk is too small: a single environment needs 0.1 GB")
+    assert answer.stderr.splitlines()[0].startswith(
+        "error: --max-disk 1.1 GB is too low: a single environment needs 0.1 GB"
+    )
     assert not (tool.folder / "results.parquet").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -92,7 +93,28 @@ def test_environments_that_are_there_are_used_and_stay(tool: Tool) -> None:
 def test_not_even_one_fits(tool: Tool) -> None:
     answer = tool.run(*RANGE, "--max-disk", "1050MB")
     assert answer.code == 3
-    assert answer.stderr.splitlines()[0].startswith("error: the disk is too small: a single environment needs 0.1 GB")
+    assert answer.stderr.splitlines()[0].startswith(
+        "error: --max-disk 1.1 GB is too low: a single environment needs 0.1 GB"
+    )
+    assert not (tool.folder / "results.parquet").exists()
+
+
+def test_a_store_that_takes_more_than_it_may_is_named_with_what_holds_it(tool: Tool) -> None:
+    words = tool.words("envs", "build", "--versions", "2.3.0", "--index-url", tool.index.url, "--python", tool.python)
+    store = tool.folder / "store"
+    assert tool.call([*words, "--store", str(store)]).code == 0
+    large = next(store.glob("envs/2.3.0-*")) / "large"
+    with large.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 1_500_000_000)
+    answer = tool.run(*RANGE, "--max-disk", "1200MB")
+    large.unlink()  # pytest would keep it
+    assert answer.code == 3
+    error, hint = (" ".join(part.split()) for part in answer.stderr.split("hint: "))
+    assert error.startswith(
+        "error: --max-disk 1.2 GB is too low: a single environment needs 0.1 GB, 1.0 GB beside it is"
+    )
+    assert "the store has 1.5 GB already: 1 environment with 1.5 GB, downloads and the rest with 0.0 GB" in error
+    assert hint.startswith("--max-disk 3GB is enough; or `bisect-torch envs prune --unused 30 --store")
     assert not (tool.folder / "results.parquet").exists()
 
 
