@@ -42,6 +42,9 @@ def plan_lines(request: RunRequest) -> list[str]:
             f"{' at once,' if plan.budget else ' of' if plan.sized else ','} {bytes_words(plan.free_bytes)} free;"
             f" {'about' if plan.sized else 'at least'} {max(1, round(plan.minutes))} min ({plan.basis})"
         )
+    if plan.missing or plan.elsewhere:
+        again = ", and what is told of them runs again in more processes" if request.confirm else ""
+        lines.append(f"that is for environments: the cells come on top{again}")
     lines += impossible_lines(plan)
     lines += unsized_lines(plan)
     lines += [f"note: {note}" for note in (*plan.notes, *missing_devices(request))]

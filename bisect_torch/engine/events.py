@@ -34,6 +34,7 @@ class RunPlanned:
         to_make: Environments that have to be made, one after another.
         make_s: Seconds that making all of them is expected to take.
         repeats: Repeats of every cell before any confirmation.
+        confirm: What is told of them runs again in further processes, once all of it has run.
     """
 
     builds: tuple[Build, ...]
@@ -45,6 +46,7 @@ class RunPlanned:
     to_make: int = 0
     make_s: float = 0.0
     repeats: int = 1
+    confirm: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,17 @@ class Working:
     at: float = _now()
 
 
+LOADING_TORCH = "loading torch"
+LOADING_COMPILER = "loading the compiler stack"
+
+
 @dataclass(frozen=True)
 class Loading:
     """A worker that runs cells is being made ready, which can take longer than all its cells.
 
     Args:
-        what: ``loading torch``, ``checking that compile works``, ``reading the cases of x.py``, ``ending the worker``,
-            ``waiting for memory``.
+        what: :data:`LOADING_TORCH`, :data:`LOADING_COMPILER`, ``checking that compile works``,
+            ``reading the cases of x.py``, ``ending the worker``, ``waiting for memory``.
         ended: It has been loaded, or has failed.
     """
 
@@ -148,10 +154,15 @@ class Confirming:
     Args:
         repeats: How many runs of cells that takes.
         reason: Which cells, in plain words.
+        loads: How often torch is loaded anew for that: in an interpreter of a run's own, or in a worker that several
+            share.
+        cells_s: Seconds that the cases themselves take in these runs, one after another, by what they have taken.
     """
 
     repeats: int
     reason: str
+    loads: int = 0
+    cells_s: float = 0.0
 
 
 @dataclass(frozen=True)

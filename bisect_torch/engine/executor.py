@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bisect_torch.engine.cell_request import CellRequest
 from bisect_torch.engine.conditions import Conditions, Facts, blame, capabilities_of, cell_request, refusal
-from bisect_torch.engine.events import Loading, Note, Working
+from bisect_torch.engine.events import LOADING_COMPILER, LOADING_TORCH, Loading, Note, Working
 from bisect_torch.engine.memory_budget import MemoryBudget
 from bisect_torch.engine.plan import CellRun, Task, needs_compile
 from bisect_torch.engine.sessions import run_tests
@@ -101,7 +101,7 @@ class LocalExecutor:
 
     @contextlib.contextmanager
     def _worker(self, environment: Environment, stage: Stage) -> Iterator[WorkerProcess]:
-        with self._loading(environment, "loading torch") if stage != "none" else contextlib.nullcontext():
+        with self._loading(environment, LOADING_TORCH) if stage != "none" else contextlib.nullcontext():
             worker = start_worker(environment, self._conditions, stage=stage, on_start=self._on_start)
         try:
             yield worker
@@ -208,7 +208,7 @@ class LocalExecutor:
             facts = None if asked is not None else self._refusal(task.environment, run)
             if facts is None:
                 if task.forked and not compiled and needs_compile(run.instance.case):
-                    with self._loading(task.environment, "loading the compiler stack"):
+                    with self._loading(task.environment, LOADING_COMPILER):
                         worker.prepare("compile")
                     compiled = True
                 waiting = functools.partial(self._loading, task.environment, "waiting for memory")

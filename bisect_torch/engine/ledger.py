@@ -316,6 +316,19 @@ class Ledger:
             runs.append(dataclasses.replace(run, repeat=wanted.repeat, isolation=isolation))
         return runs
 
+    def effort(self, runs: Sequence[CellRun]) -> tuple[int, float]:
+        """How often torch is loaded for these runs, and the seconds that their cases take by what they have taken.
+
+        A run in an interpreter of its own loads it for itself; those of one repeat on one build share a worker.
+        """
+        own = sum(run.isolation is Isolation.PROCESS for run in runs)
+        shared = {(run.build.name, run.repeat) for run in runs if run.isolation is not Isolation.PROCESS}
+        seconds = 0.0
+        for run in runs:
+            seen = self._observations.get(run.place, {}).values()
+            seconds += max((each.elapsed_s or 0.0 for each in seen), default=0.0)
+        return own + len(shared), seconds
+
 
 def display_names(paths: Sequence[Path], start: Path) -> dict[Path, str]:
     """How each file is called in results: relative to the working directory where it lies below it, else its name.

@@ -130,6 +130,7 @@ class Run:
                 to_make=len(environment_plan.missing),
                 make_s=60 * environment_plan.minutes / self._site.makers if environment_plan.missing else 0.0,
                 repeats=self._request.repeats,
+                confirm=self._request.confirm,
             )
         )
         self._tell.known(kept)
@@ -221,7 +222,8 @@ class Run:
         wanted = self._second_look.at_cells()
         here = [run for run in wanted if run.build.name in self._making.ready]
         if here:
-            self._tell(events.Confirming(len(here), self._second_look.reason()))
+            loads, cells_s = self._ledger.effort(here)
+            self._tell(events.Confirming(len(here), self._second_look.reason(), loads, cells_s))
             self._under_way.submit(here)
             return False
         if self._making.waiting:

@@ -52,10 +52,15 @@ def still(progress: RunProgress, now: float) -> Still | None:
     doing += [f"{_name(each.build)}: {_name(each.what)}{_for(now - each.began)}" for each in activities]
     more = [f"{len(doing) - _MOST} more"] if len(doing) > _MOST else []
     left = progress.seconds_left()
-    about = [f"about {seconds_words(left)} left"] if left else []
+    about = [f"about {seconds_words(left)} left{then_confirming(progress)}"] if left else []
     bytes_done = sum(state.done_bytes or 0 for state in made)
     moves = (head, bytes_done, tuple((state.build.name, state.phase) for state in made), tuple(activities))
     return Still("; ".join([head, *doing[:_MOST], *more, *about]), moves)
+
+
+def then_confirming(progress: RunProgress) -> str:
+    """What comes after the time that is told: nobody knows yet how much."""
+    return ", then confirming" if progress.confirms and not progress.confirming else ""
 
 
 def _name(text: str) -> str:

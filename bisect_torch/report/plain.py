@@ -24,7 +24,7 @@ from bisect_torch.engine.events import (
 )
 from bisect_torch.model import Verdict
 from bisect_torch.report.heartbeat import LONGEST_QUIET_S, QUIET_S, Heartbeat, still
-from bisect_torch.report.progress import RunProgress
+from bisect_torch.report.progress import WHAT_CONFIRMING_IS, RunProgress
 from bisect_torch.report.text import bytes_words, clean, for_encoding, plural, seconds_words, wrap
 
 PIPE_WIDTH = 120
@@ -177,14 +177,17 @@ class PlainReport(LineReport):
         elif isinstance(event, RunPlanned):
             rows = plural(len(event.instances), "instance")
             kept = f", {event.kept:,} known from before" if event.kept else ""
-            self._write(f"{rows} on {plural(len(event.builds), 'build')}: {plural(event.cells, 'cell')}{kept}")
+            then = f"; {WHAT_CONFIRMING_IS}" if event.confirm and event.kept < event.cells else ""
+            self._write(f"{rows} on {plural(len(event.builds), 'build')}: {plural(event.cells, 'cell')}{kept}{then}")
         elif isinstance(event, RowsAdded):
             if event.instances:  # a file may have none that are asked for
                 more = plural(len(event.instances), "more instance")
                 self._write(f"{more} after expansion: {plural(event.cells, 'cell')}")
         elif isinstance(event, Confirming):
             runs = plural(event.repeats, "more run", "more runs")
-            self._write(f"confirming, {runs}: {clean(event.reason)}")
+            left = self._progress.seconds_left()
+            about = f", about {seconds_words(left)}" if left else ""
+            self._write(f"confirming, {runs}{about}: {clean(event.reason)}")
             self._tenths = self._tenth()  # of all that is wanted by now
         elif isinstance(event, RunFinished):
             self._finish(event)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bisect_torch.engine.events import (
+    LOADING_COMPILER,
+    LOADING_TORCH,
     BuildProgress,
     CellFinished,
     CellStarted,
@@ -30,6 +32,9 @@ _SETTLED = ("ready", "failed")
 
 ACTIVE_PHASES = ("downloading", "installing", "checking", "locking")
 """Of an environment that is being made; what is nearest to its end first."""
+
+WHAT_CONFIRMING_IS = "then what is told of them runs again in more processes"
+"""Before anything tells how long that takes."""
 
 LONG_S = 60.0
 """What is worth a word on how to do without it."""
@@ -125,6 +130,11 @@ class RunProgress:
         self.repeats_wanted = 0
         self.repeats_done = 0
         self.confirming = ""
+        self.confirms = True
+        self._jobs = 1
+        self._loads = 0
+        self._load_s = 0.0
+        self._confirming_s = 0.0
         self.running = 0
         self.finished: RunFinished | None = None
         self.began = clock()
@@ -162,6 +172,7 @@ class RunProgress:
             self._columns = {name: place for place, name in enumerate(self.builds)}
             self.devices = event.devices
             self.to_make, self._make_s = event.to_make, event.make_s
+            self.confirms, self._jobs = event.confirm, event.jobs
             self.cells = event.cells
             self._add_rows(event.instances)
         elif isinstance(event, RowsAdded):
@@ -170,6 +181,9 @@ class RunProgress:
         elif isinstance(event, Confirming):
             self._confirming_began = self._confirming_began or self._clock()
             self.repeats_wanted += event.repeats
+            if self._loads:
+                each_s = self._load_s / self._loads
+                self._confirming_s += (event.loads * each_s + event.cells_s) / max(1, self._jobs)
             self.confirming = event.reason
         elif isinstance(event, RunFinished):
             self.finished = event
@@ -184,6 +198,10 @@ class RunProgress:
     def _loading(self, event: Loading) -> None:
         key = ("loading", event.slot)
         if event.ended:
+            loading = self._activities.get(key)
+            if loading is not None and event.what in (LOADING_TORCH, LOADING_COMPILER):
+                self._load_s += self._clock() - loading.began
+                self._loads += event.what == LOADING_TORCH
             self._end(key)
         else:
             self._begin(key, event.build.name, event.what)
@@ -222,11 +240,14 @@ class RunProgress:
 
         None when it is too early for one. Made from what environments, cells and repeats have taken so far, in times
         when there was something to run; environments are made one after another, and while one is made others run.
+        Before a few repeats have ended, confirming is reckoned by what loading torch and the cells took before.
         """
         if self.confirming:
             left = max(0, self.repeats_wanted - self.repeats_done)
             took = self._clock() - self._confirming_began
-            return took / self.repeats_done * left if self.repeats_done >= ENOUGH else None
+            if self.repeats_done >= ENOUGH:
+                return took / self.repeats_done * left
+            return self._confirming_s - took if self._confirming_s > took else None
         fresh = self.cells_done - self.cells_kept
         pace = self._busy() / fresh if fresh >= ENOUGH else None
         missing = max(0, self.cells - self.cells_done)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from bisect_torch.model import Verdict
 from bisect_torch.report.heads import heads
+from bisect_torch.report.heartbeat import then_confirming
 from bisect_torch.report.marks import MARK_OK, MARK_PENDING, MARK_RUNNING, Mark
 from bisect_torch.report.matrix import Labelled, Row, blocks, draw_block, key_lines, label_rows, legend_lines
-from bisect_torch.report.progress import ACTIVE_PHASES, BuildState, RunProgress
+from bisect_torch.report.progress import ACTIVE_PHASES, WHAT_CONFIRMING_IS, BuildState, RunProgress
 from bisect_torch.report.text import (
     Line,
     bytes_words,
@@ -55,11 +56,13 @@ def _status(progress: RunProgress, width: int) -> list[Line]:
     if progress.ready < len(progress.builds):
         words.append(f"{progress.ready}/{len(progress.builds)} builds ready")
     if left:
-        words.append(f"about {_rounded(left)} left" + ("" if progress.confirming else ", then confirming"))
+        words.append(f"about {_rounded(left)} left{then_confirming(progress)}")
+    elif progress.confirms and not progress.confirming and progress.cells_done < progress.cells:
+        words.append(WHAT_CONFIRMING_IS)
     room = min(30, width // 6)
     text = " · ".join(word for word in words if word)
     if room + 2 + width_of(text) > width:
-        text = text.removesuffix(", then confirming")
+        text = text.removesuffix(then_confirming(progress)).removesuffix(f" · {WHAT_CONFIRMING_IS}")
     lines: list[Line] = [((shorten(text, width), "bold"),)]
     if room + 2 + width_of(text) <= width and wanted:
         full = min(room, done * room // wanted)

@@ -12,6 +12,8 @@ import pytest
 from rich.console import Console
 
 from bisect_torch.engine.events import (
+    LOADING_COMPILER,
+    LOADING_TORCH,
     BuildProgress,
     CellFinished,
     CellStarted,
@@ -293,7 +295,7 @@ def test_on_a_pipe_progress_is_plain_lines():
     with PlainReport(stream) as report:
         feed(report, *events_of_a_small_run())
     assert stream.getvalue() == (
-        "1 instance on 2 builds: 2 cells\n"
+        "1 instance on 2 builds: 2 cells; then what is told of them runs again in more processes\n"
         "2.4.1: downloading 880 MB\n"
         "2.4.1: downloading 440 MB of 880 MB\n"
         "2.4.1: environment ready, Python 3.11.7 (built in 41 s)\n"
@@ -413,6 +415,42 @@ def test_confirming_ends_with_its_last_state_and_says_once_how_to_do_without():
         "confirmed 8 of 40, about 13 min 20 s left; --no-confirm leaves this out",
         "confirmed 12 of 40, about 11 min 40 s left",
     ]
+
+
+def test_how_long_confirming_will_take_is_told_when_it_begins_by_what_loading_torch_and_the_cells_took():
+    stream = io.StringIO()
+    report, clock = slow_plain(stream)
+    one = instance("f")
+    report(planned([one], BUILDS[:1]))
+    for what, seconds in ((LOADING_TORCH, 20), (LOADING_COMPILER, 40), ("ending the worker", 300)):
+        report(Loading(BUILDS[0], what, 0))
+        clock.now += seconds
+        report(Loading(BUILDS[0], what, 0, ended=True))
+    feed(report, *cell(one, "2.4.1", "ok"), Confirming(8, "ends", loads=4, cells_s=10.0))
+    assert stream.getvalue().splitlines()[-1] == "confirming, 8 more runs, about 2 min 5 s: ends"  # on two cores
+    clock.now += 64
+    assert "confirmed 0 of 8; about 1 min left" in beats(report, clock, stream, 1)
+
+
+def test_where_nothing_was_loaded_nothing_is_guessed():
+    stream = io.StringIO()
+    report, _ = slow_plain(stream)
+    one = instance("f")
+    feed(report, planned([one], BUILDS[:1]), *cell(one, "2.4.1", "ok"), Confirming(8, "ends", loads=4, cells_s=10.0))
+    assert stream.getvalue().splitlines()[-1] == "confirming, 8 more runs: ends"
+
+
+@pytest.mark.parametrize(("confirm", "kept", "told"), [(True, 0, True), (False, 0, False), (True, 1, False)])
+def test_that_confirming_comes_is_told_from_the_start_where_it_comes(confirm, kept, told):
+    stream = io.StringIO()
+    begun = dataclasses.replace(planned([instance("f")], BUILDS[:1], kept=kept), confirm=confirm)
+    feed(PlainReport(stream), begun)
+    assert ("again in more processes" in stream.getvalue()) is told
+    clock = Clock()
+    progress = RunProgress(clock)
+    feed(progress.apply, begun, *(cell(instance("f"), "2.4.1", "ok", kept=True) if kept else ()))
+    assert ("again in more processes" in shown(progress, clock, 120)) is told
+    assert ("again in more processes" in shown(progress, clock, 60)) is False, "there is no room for it"
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(1, False), (20, True)])
