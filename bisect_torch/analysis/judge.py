@@ -84,6 +84,8 @@ def judge(observation: Observation, tolerances: Tolerances | None = None) -> Jud
         return _exited(observation)
     if outcome is Outcome.SIGNALLED:
         return _crash(observation, observation.signal or "signal")
+    if outcome is Outcome.TIMED_OUT and observation.phase == "load":  # the case has not begun
+        return Judgement(Verdict.BROKEN, "broken", reason=observation.reason or "its time was over while it was loaded")
     verdict = Verdict.TIMEOUT if outcome is Outcome.TIMED_OUT else Verdict.OOM
     return Judgement(verdict, verdict.value, detail=_detail_with_phase(observation), reason=observation.reason or "")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from bisect_torch.analysis import Tolerances
 from bisect_torch.analysis.normalise import saying
 from bisect_torch.model import Observation, Outcome, Point, Series, Verdict
+from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.text import clean, seconds_words, shorten
 
@@ -202,7 +203,8 @@ def _failed(observations: Iterable[Observation]) -> Iterable[str]:
             yield shorten(clean(line), _MOST)
             return
         if each.outcome == Outcome.TIMED_OUT.value and each.timeout_s:
-            yield f"no end within {seconds_words(each.timeout_s)}"
+            loading = ", loading torch included" if each.case_file == COMMANDS else ""
+            yield f"no end within {seconds_words(each.timeout_s)}{loading}"
             return
         if each.outcome in (Outcome.SIGNALLED.value, Outcome.RETURNED.value) and each.signal and each.phase == "exit":
             yield "at the exit of the process, after the case had come to its end"

@@ -216,6 +216,10 @@ def _hint_of_what_lacks(reason: str) -> str:
         return f"--pass-env {wanted[1]}" if passed else "a command sets it: -- torchrun --nproc-per-node=1 SCRIPT"
     if reason.startswith(WANTS_FILE):
         return _hint_of_missing_file(reason)
+    if reason.startswith("torch was still being loaded"):
+        return "a longer --timeout: a script that sets variables loads torch in its own time"
+    if reason.startswith("torch and what its file imports were not loaded"):
+        return "a busy machine needs longer; and what stands at the top of the file runs while it is loaded"
     if _NO_DEVICE.fullmatch(reason):
         return "put cpu in its place, if the bug shows there too; `bisect-torch doctor` says what it sees of a GPU"
     if absent := _hint_of_collection(reason):

@@ -27,6 +27,9 @@ _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|\S*python[\d.]*): No module nam
 _NO_SCRIPT = re.compile(r"\S*python[\d.]*: can't open file ")
 """What Python itself says where it has nothing to start."""
 
+_LOADS_TORCH = re.compile(r'/torch/__init__\.py", line \d+ in <module>$', re.MULTILINE)
+"""A frame of a stack: torch is being imported."""
+
 _CRASH_FRAME = re.compile(r'most recent call first\):\s+File "([^"]+)", line \d+ in (\S+)')
 
 
@@ -87,7 +90,7 @@ def _how_it_ended(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
         reason = "it used %d bytes of the %d allowed" % (ending.over_memory, request["memory_bytes"])
         return {"outcome": "out_of_memory", "reason": reason, "phase": ending.phase}
     if ending.timed_out:
-        return {"outcome": "timed_out", "phase": ending.phase, "stack": ending.stack or None}
+        return _timed_out(request, ending)
     if os.WIFSIGNALED(ending.status):
         return _killed(os.WTERMSIG(ending.status), ending)
     status = os.WEXITSTATUS(ending.status)
@@ -98,6 +101,17 @@ def _how_it_ended(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
     if status != ending.result["exit_status"]:
         return {"outcome": "exited", "exit_code": status, "phase": "exit"}
     return {}
+
+
+def _timed_out(request: Dict[str, Any], ending: Ending) -> Dict[str, Any]:
+    """A script that sets variables imports torch itself, and the time that this takes is no answer of the build."""
+    facts: Dict[str, Any] = {"outcome": "timed_out", "phase": ending.phase, "stack": ending.stack or None}
+    if ending.phase == "run" and _LOADS_TORCH.search(ending.stack):
+        reason = "torch was still being loaded when its %g s were over" % request["timeout_s"]
+        facts.update(phase="load", reason=reason)
+    elif ending.phase == "load":
+        facts["reason"] = "torch and what its file imports were not loaded after %g s" % request["load_timeout_s"]
+    return facts
 
 
 def _killed(number: int, ending: Ending) -> Dict[str, Any]:

@@ -438,3 +438,8 @@ def test_a_failed_assertion_is_told_from_values_that_are_not_right(
 ) -> None:
     found = judge(raised(kind, **fields))
     assert (found.verdict, found.failure) == (Verdict.WRONG, failure)
+
+
+@pytest.mark.parametrize(("phase", "signature"), [("load", "broken"), ("run", "timeout"), (None, "timeout")])
+def test_time_that_was_over_before_the_case_began_is_no_timeout_of_the_build(phase: str | None, signature: str) -> None:
+    assert judge(observe("timeout", phase=phase)).signature == signature

@@ -596,6 +596,14 @@ def test_failures_are_told_by_their_message_or_place(signature, facts, text):
     assert evidence_of(signature, **facts) == text
 
 
+def test_the_time_of_a_command_is_told_to_be_that_of_loading_torch_too():
+    row = series("train", "ok", "timeout", file=".")
+    late = observation(instance("train", file="."), "2.5.0", outcome="timed_out", timeout_s=2.0)
+    moved = [transition("broke", row, "2.4.1", "2.5.0")]
+    after = dict(only(row, transitions=moved, observations=(late,)).evidence)["after"]
+    assert after == "no end within 2.0 s, loading torch included"
+
+
 def test_releases_that_did_not_take_part_are_named_and_no_release_is_blamed_for_them():
     row = series("f", "ok", "wrong")
     moved = transition("broke", row, "2.4.1", "2.5.0")

@@ -222,7 +222,9 @@ def ending_of(status: int, **known: object) -> Ending:
     return ending
 
 
-REQUEST = {"kind": "case", "device": "cpu", "seed": None, "memory_bytes": 100, "bad_if_output": None}
+REQUEST = {"kind": "case", "device": "cpu", "seed": None, "memory_bytes": 100, "bad_if_output": None, "timeout_s": 2.0,
+           "load_timeout_s": 600.0}  # fmt: skip
+IMPORTS_TORCH = '  File "/e/torch/__init__.py", line 4 in <module>\n  File "/c/x.py", line 3 in <module>'
 RIGHT = {"facts": {"outcome": "returned", "elapsed_s": 1.0}, "exit_status": 0}
 
 
@@ -233,7 +235,22 @@ RIGHT = {"facts": {"outcome": "returned", "elapsed_s": 1.0}, "exit_status": 0}
         (ending_of(signal.SIGKILL), {"outcome": "lost"}),
         (ending_of(signal.SIGTERM, kernel_killed=True), {"outcome": "lost"}),
         (ending_of(signal.SIGSEGV, kernel_killed=True), {"outcome": "lost", "signal": "SIGSEGV"}),
-        (ending_of(signal.SIGKILL, timed_out=True, stack="s"), {"outcome": "timed_out", "stack": "s"}),
+        (
+            ending_of(signal.SIGKILL, timed_out=True, stack="s"),
+            {"outcome": "timed_out", "stack": "s", "phase": "run", "reason": None},
+        ),
+        (
+            ending_of(signal.SIGKILL, timed_out=True, stack=IMPORTS_TORCH),
+            {"outcome": "timed_out", "phase": "load", "reason": "torch was still being loaded when its 2 s were over"},
+        ),
+        (
+            ending_of(signal.SIGKILL, timed_out=True, stack=IMPORTS_TORCH.replace("<module>", "f", 1)),
+            {"outcome": "timed_out", "phase": "run", "reason": None},
+        ),
+        (
+            ending_of(signal.SIGKILL, timed_out=True, phase="load"),
+            {"phase": "load", "reason": "torch and what its file imports were not loaded after 600 s"},
+        ),
         (ending_of(signal.SIGKILL, over_memory=200), {"outcome": "out_of_memory"}),
         (ending_of(0, result=RIGHT, phase="exit"), {"outcome": "returned", "elapsed_s": 1.0, "phase": None}),
         (ending_of(5 << 8, result=RIGHT, phase="exit"), {"outcome": "exited", "exit_code": 5, "phase": "exit"}),
