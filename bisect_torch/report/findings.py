@@ -201,16 +201,20 @@ class Findings:
 
     def case_of(self, series: Series) -> str:
         """The case's name, after that of its file where another file has a case of that name: ``a/cases.py::bmm``."""
-        return self._told_apart(series, series.instance.partition("[")[0])
+        return self._told_apart(series.case_file, series.instance, series.instance.partition("[")[0])
 
     def name_of(self, series: Series) -> str:
         """The instance's name, after that of its file where another file has a case of that name."""
-        return self._told_apart(series, series.instance)
+        return self.name_of_row(_row(series))
 
-    def _told_apart(self, series: Series, name: str) -> str:
-        if series.instance.partition("[")[0] not in self._in_several_files:
+    def name_of_row(self, row: tuple[str, str, str]) -> str:
+        """The same, of a row by its case file, instance and device."""
+        return self._told_apart(row[0], row[1], row[1])
+
+    def _told_apart(self, case_file: str, instance: str, name: str) -> str:
+        if instance.partition("[")[0] not in self._in_several_files:
             return name
-        return f"{self.file_names.get(series.case_file, series.case_file)}::{name}"
+        return f"{self.file_names.get(case_file, case_file)}::{name}"
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:

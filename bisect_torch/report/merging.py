@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bisect_torch.analysis.columns import ROW, telling
 from bisect_torch.model import Observation
+from bisect_torch.report.retyped import shell_line, typed
 from bisect_torch.report.text import Line, clean, listed, plural, wrap
 from bisect_torch.results.merging import Merged, Part
 
@@ -42,9 +44,11 @@ def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | N
     if left_out is not None:
         some = f"left out: {plural(left_out, 'observation')} of rows that -k does not choose"
         yield some if left_out else "nothing is left out: -k chooses every row"
-    added = f", {len(merged.observations) - own:,} of them added" if own else ""
-    yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs))}{added}" + (
-        f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file" if merged.repeated else ""
+    added = f" ({len(merged.observations) - own:,} of them added)" if own else ""
+    yield f"{clean(output)}: {_size(merged.observations, len(merged.metadata.runs), added)}" + (
+        f"; {plural(merged.repeated, 'record was', 'records were')} in more than one file, kept once"
+        if merged.repeated
+        else ""
     )
     yield from _conflicts(merged)
     yield from _disagreements(merged)
@@ -52,12 +56,17 @@ def _texts(parts: Sequence[Part], merged: Merged, output: str, left_out: int | N
         yield (
             f"{plural(merged.beside, 'observation is', 'observations are')} kept, but no matrix shows "
             f"{'it, since a newer one stands' if merged.beside == 1 else 'them, since newer ones stand'} for the same: "
-            "of a row the newest case text, machine and device count, and of a cell the newest key and run"
+            "of a row those with the newest case text, machine and device count, and of a cell the newest key and run"
         )
+    yield f"the matrix of all of it: {clean(shell_line(['bisect-torch', 'judge', typed(output)]))}"
 
 
-def _size(observations: Sequence[Observation], runs: int) -> str:
-    return f"{plural(len(observations), 'observation')} of {plural(runs, 'run')}"
+def _size(observations: Sequence[Observation], runs: int, added: str = "") -> str:
+    """Also in the terms of the matrix, so that it is seen whether parts make a whole."""
+    rows = {(each.case_file, each.instance, each.device) for each in telling(observations, ROW)}
+    builds = {each.build_name for each in telling(observations, ("build_name",))}
+    matrix = f": {plural(len(rows), 'row')} on {plural(len(builds), 'build')}" if rows else ""
+    return f"{plural(len(observations), 'observation')}{added} of {plural(runs, 'run')}{matrix}"
 
 
 def _conflicts(merged: Merged) -> Iterator[str]:

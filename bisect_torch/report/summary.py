@@ -76,7 +76,7 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
     elif findings.series:
         how = f"bisect-torch judge {_path(findings)} --unfold" if findings.results is not None else ""
         lines += [*draw(rows_of(findings), findings.build_names, width, unfolded=how), ()]
-    for sentence in _once(found):
+    for sentence in _once(found, findings):
         lines += [*_sentence(sentence, width), ()]
     # What few runs have is loaded for these alone.
     if findings.twins:
@@ -92,13 +92,15 @@ def summary(findings: Findings, width: int, *, unfolded: bool = False) -> list[L
     return lines
 
 
-def _once(found: Iterable[Sentence]) -> Iterator[Sentence]:
+def _once(found: Iterable[Sentence], findings: Findings) -> Iterator[Sentence]:
     """What else differs between two builds is told at their first change, and pointed to at the further ones."""
     told: dict[tuple[str, str, str], Sentence] = {}
     for each in found:
         words = dict(each.evidence).get("also differ", "")
         first = told.setdefault((each.before, each.after, words), each)
-        again = f"as at {clean(first.instances[0])} above ({clean(each.before)} → {clean(each.after)})"
+        device = f" on {clean(first.rows[0][2])}" if findings.several_devices else ""
+        where = f"{clean(findings.name_of_row(first.rows[0]))}{device}"
+        again = f"as at {where} above ({clean(each.before)} → {clean(each.after)})"
         if first is each or len(words) <= len(again):
             yield each
             continue

@@ -209,8 +209,12 @@ def test_shards_become_one_file_with_their_runs_and_the_shards_stay(
 
     assert main(["merge", "a.parquet", "b.parquet", "c.parquet", "-o", "all.parquet"]) == 0
     out = capsys.readouterr().out
-    assert "a.parquet: 3 observations of 1 run\n" in out
-    assert "all.parquet: 6 observations of 2 runs; 1 record was in more than one file\n" in out
+    assert "a.parquet: 3 observations of 1 run: 3 rows on 1 build\n" in out
+    assert (
+        "all.parquet: 6 observations of 2 runs: 6 rows on 1 build; 1 record was in more than one file, kept once\n"
+        in out
+    )
+    assert out.endswith("the matrix of all of it: bisect-torch judge all.parquet\n")
     after = bytes_in(folder)
     assert {name: digest for name, digest in after.items() if "all.parquet" not in name} == before
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -230,9 +234,10 @@ def test_rows_that_should_not_be_there_are_left_out_of_a_new_file(
     assert main(["merge", "all.parquet", "-k", "not same and not bits", "-o", "some.parquet"]) == 0
 
     assert capsys.readouterr().out == (
-        "all.parquet: 5 observations of 1 run\n"
+        "all.parquet: 5 observations of 1 run: 5 rows on 1 build\n"
         "left out: 3 observations of rows that -k does not choose\n"
-        "some.parquet: 5 observations of 1 run\n"
+        "some.parquet: 5 observations of 1 run: 5 rows on 1 build\n"
+        "the matrix of all of it: bisect-torch judge some.parquet\n"
     )
     assert ResultsFile.open(folder / "some.parquet", must_exist=True).observations() == OURS[3:]
     assert {name: digest for name, digest in bytes_in(folder).items() if "some" not in name} == before
@@ -286,7 +291,7 @@ def test_what_a_file_holds_stays_as_it_is_when_others_are_added_to_it(
     write(folder / "b.parquet", [dataclasses.replace(OURS[0], elapsed_s=9.0), elsewhere(OURS[1])])
     assert main(["merge", "b.parquet", "a.parquet", "-o", "a.parquet"]) == 1
     out = capsys.readouterr().out
-    assert "a.parquet: 2 observations of 1 run, 1 of them added; " in out
+    assert "a.parquet: 2 observations (1 of them added) of 1 run: 2 rows on 1 build; " in out
     assert "that of a.parquet is kept, not that of b.parquet\n" in out
     assert ResultsFile.open(folder / "a.parquet").observations() == [OURS[0], elsewhere(OURS[1])]
     assert not (folder / "a.parquet.journal").exists()

@@ -82,6 +82,17 @@ def test_what_else_differs_between_two_builds_is_told_once():
     assert sum("package-with-a-long-name-1" in each["also differ"] for each in data) == 3, "each is whole for machines"
 
 
+def test_where_files_share_names_the_pointer_to_what_else_differs_has_the_file():
+    rows = [series("f", "ok", "wrong", file=f"/cases/{name}.py") for name in ("one", "two")]
+    moved = tuple(transition("broke", row, "2.4.1", "2.5.0") for row in rows)
+    environments = {
+        name: environment(name, **{f"a_package_{number}": version for number in range(9)})
+        for name, version in zip(rows[0].builds, "12", strict=True)
+    }
+    text = plain(summary(findings(*rows, transitions=moved, environments=environments), 200))
+    assert "  also differ       as at one.py::f above (2.4.1 → 2.5.0)\n" in text
+
+
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_lines_fit_the_width_except_addresses_and_paths(width):
     lines = plain(summary(a_run(), width)).splitlines()
