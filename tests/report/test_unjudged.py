@@ -106,6 +106,14 @@ def test_the_first_that_lacks_a_package_asks_for_all_and_each_for_its_own() -> N
             "it asks for input, and there is nobody to give any",
             "write it into the script, or give it to a command: -- sh -c 'echo INPUT | python SCRIPT'",
         ),
+        (
+            "torch was still being loaded when its 2 s were over",
+            "a longer --timeout: a script that sets variables loads torch in its own time",
+        ),
+        (
+            "torch and what its file imports were not loaded after 600 s",
+            "a busy machine needs longer; and what stands at the top of the file runs while it is loaded",
+        ),
         ("it wants the file a/in.pt, which is not there", "put it there and run the same command again"),
         (
             "it wants the file in.pt, which is not in the working directory, but beside the script",
