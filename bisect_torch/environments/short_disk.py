@@ -99,8 +99,10 @@ def _too_low(limit: int, least: int, taken: _Taken, store: Store) -> Infrastruct
     hint = f"--max-disk {math.ceil((staying + needed) / 1e9)}GB is enough"
     if holds:
         fits = math.floor((limit - needed) / 1e9)
-        how = f"--max-size {fits}GB" if fits > 0 else "--unused 30"
-        hint += f"; or `bisect-torch envs prune {how}{store.option}` removes what no run has used for longest"
+        if fits > 0:
+            hint += f"; or `bisect-torch envs prune --max-size {fits}GB{store.option}` removes the longest unused"
+        else:
+            hint += f"; or `bisect-torch envs prune --unused 30{store.option}` removes what no run used for 30 days"
     return InfrastructureError(
         f"--max-disk {gb(limit)} is too low: a single environment needs {gb(least)}, {gb(RESERVE_BYTES)} beside it is "
         f"kept free{holds}",
