@@ -16,6 +16,9 @@ from bisect_torch.analysis.guards import condition_in, guard_of
 from bisect_torch.analysis.normalise import normalise
 from bisect_torch.model import Observation
 
+NOTED = "stands_behind"
+"""Name of the measurement that says what :func:`stands_behind` found."""
+
 _SKIPS = re.compile(
     r"^.*\b(?:skip(?:s|ped|ping)?|unsupported|not (?:supported|available|applicable|tested)|nothing (?:was )?tested)\b"
     ".*$",
@@ -37,6 +40,15 @@ def why_unreached(
     return ", and ".join(_signs(before, after, sources))
 
 
+def stands_behind(failed: Observation, source: str) -> str:
+    """What is to be noted of a failure (:data:`NOTED`) whose text is not kept; empty where there is nothing.
+
+    Args:
+        source: The text of its case file.
+    """
+    return _behind(_failing_lines([failed]), source)
+
+
 def _signs(before: Sequence[Observation], after: Sequence[Observation], sources: Mapping[str, str]) -> Iterator[str]:
     skipped = _skipped_tests(after)
     failed = [name for each in before for name in _texts(each.measured.get("failed_tests"))]
@@ -52,7 +64,7 @@ def _signs(before: Sequence[Observation], after: Sequence[Observation], sources:
     failing = _failing_lines(before)
     if isinstance(place, int) and failing and place < failing[-1]:
         yield f"it leaves at line {place}, above line {failing[-1]}, which failed"
-    elif guard := _guard(before, failing, sources):
+    elif guard := _guard(before, failing, sources) or _noted(before):
         yield guard
     compared = min((each.checks for each in before), default=0)
     if compared and after and not any(each.checks for each in after):
@@ -62,13 +74,25 @@ def _signs(before: Sequence[Observation], after: Sequence[Observation], sources:
 def _guard(before: Sequence[Observation], failing: Sequence[int], sources: Mapping[str, str]) -> str:
     """The condition that the line which failed stands behind, or one on the way to it."""
     source = sources.get(before[0].case_file_hash, "") if before else ""
+    if behind := _behind(failing, source):
+        return behind
+    if before and (at := condition_in(source, before[0].case)) is not None:
+        return f"it goes by torch's version or names at line {at}: {_shortened(source.splitlines()[at - 1].strip())}"
+    return ""
+
+
+def _behind(failing: Sequence[int], source: str) -> str:
     for line in reversed(failing):
         if (at := guard_of(source, line)) is not None:
             text = source.splitlines()[at - 1].strip().rstrip(":")
             return f"line {line}, which failed, stands behind line {at}: {_shortened(text)}"
-    if before and (at := condition_in(source, before[0].case)) is not None:
-        return f"it goes by torch's version or names at line {at}: {_shortened(source.splitlines()[at - 1].strip())}"
     return ""
+
+
+def _noted(before: Sequence[Observation]) -> str:
+    notes = {each.measured.get(NOTED) for each in before}
+    note = notes.pop() if len(notes) == 1 else None
+    return note if isinstance(note, str) else ""
 
 
 def _texts(value: object) -> list[str]:

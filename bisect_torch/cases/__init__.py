@@ -7,7 +7,7 @@ from bisect_torch.cases.no_code import refuse_idle_command
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite
 from bisect_torch.cases.requirements import unmet
 from bisect_torch.cases.selecting import chooser, fitting, matching, none_fits
-from bisect_torch.cases.sources import sources
+from bisect_torch.cases.sources import sources, text_of
 from bisect_torch.cases.suites import SUITES
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "read_suite",
     "refuse_idle_command",
     "sources",
+    "text_of",
     "together",
     "unmet",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bisect_torch.cases.imports import read_bytes
+from bisect_torch.errors import UsageError
 from bisect_torch.model import CaseFile, CaseKind
 
 LARGEST_BYTES = 256 * 1024
@@ -36,6 +37,14 @@ def _texts(file: CaseFile) -> Iterator[tuple[str, str]]:
         text = _text(path, digest)
         if text is not None:
             yield digest, text
+
+
+def text_of(file: CaseFile) -> str | None:
+    """The text of a file of tests, which is not kept; None as in :func:`sources`, and where it is gone by now."""
+    try:
+        return _text(file.path, file.sha256)
+    except UsageError:
+        return None
 
 
 def _text(path: Path, digest: str) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from bisect_torch import analysis, cases, environments, results
 from bisect_torch.engine import host
 from bisect_torch.engine.known import Known
+from bisect_torch.engine.noted import noted
 from bisect_torch.engine.plan import CellRun, Place, natural_isolation, time_limit_s, why_not
 from bisect_torch.engine.request import RunRequest
 from bisect_torch.engine.variables import Variables
@@ -208,7 +209,9 @@ class Ledger:
             Observation(**{"started_at": _now(), **facts, **self._identify(run, environment)})  # type: ignore[arg-type]
             for run, environment, facts in cells
         ]
-        kept = self.file.extend(seen)
+        kept = self.file.extend(
+            noted(run.instance.case.file, each) for (run, _, _), each in zip(cells, seen, strict=True)
+        )
         named = [self._remember(run, each) for (run, _, _), each in zip(cells, kept, strict=True)]
         return [(each, analysis.judge(each)) for each in named]
 

@@ -78,7 +78,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "results": (["text.parquet"], r"text\.parquet: that is results, not Python", "`bisect-torch judge text.parquet`"),
     "data": (["a.csv"], r"a\.csv: that is data, not Python", "name a case file"),
     "folder without files": (["empty"], r"empty: the folder holds no \*\.py", "name a file"),
-    "syntax error": (["syntax.py"], r"syntax\.py:3: invalid syntax", r"the line is `def broken\(:`; if it is right in a newer"),
+    "syntax error": (
+        ["syntax.py"],
+        r"syntax\.py:3: invalid syntax",
+        r"the line is `def broken\(:`; if it is right in a newer",
+    ),
     "no case": (["none.py"], r"none\.py:1: .*declares no case", "@case"),
     "same name twice": (["twice.py"], r"twice\.py:5|twice\.py:6: the case 'a' was declared before, in line 3", "name"),
     "parameter that is a list": (["list.py"], r"list\.py:2: case 'a': the parameter 'n' has the value \[1\]", ""),

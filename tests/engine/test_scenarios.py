@@ -109,7 +109,9 @@ def test_a_folder_with_a_file_that_cannot_be_read_runs_the_others_and_is_not_all
     answer = tool.run("x", *line)
     assert (answer.code, answer.verdicts("good")) == (3, ["ok"])
     said = answer.data["notes"][0]
-    assert said.startswith("left out: x/bad.py:2: expected ':' (the line is `if True`; if it is right in a newer Python: ")
+    assert said.startswith(
+        "left out: x/bad.py:2: expected ':' (the line is `if True`; if it is right in a newer Python: "
+    )
     assert answer.stderr.splitlines()[0] == f"note: {said}"
     dry = tool.run("x", *line, "--dry-run")
     assert (dry.code, dry.stderr.splitlines()[:2]) == (
