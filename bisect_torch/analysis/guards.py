@@ -42,10 +42,10 @@ def guard_of(source: str, line: int) -> int | None:
     Returns:
         None where no such condition is seen, and where the text is no Python.
     """
-    tree = tree_of(source)
-    if tree is None:
+    known = _known(source)
+    if known is None:
         return None
-    names = _values(tree)
+    tree, names = known
     return next((each.lineno for each in _guards(tree.body, line, names)), None)
 
 
@@ -56,13 +56,20 @@ def condition_in(source: str, case: str) -> int | None:
     Args:
         case: Its function; other functions with decorators, which are other cases, take no part.
     """
-    tree = tree_of(source)
-    if tree is None:
+    known = _known(source)
+    if known is None:
         return None
-    names = _values(tree)
+    tree, names = known
     own = [each for each in tree.body if not _is_another(each, case)]
     found = (each for part in own for each in ast.walk(part) if _goes_by_torch(each, names))
     return min((each.lineno for each in found), default=None)
+
+
+@functools.lru_cache(maxsize=16)
+def _known(source: str) -> tuple[ast.Module, Mapping[str, ast.expr]] | None:
+    """A text is asked about each line of a traceback, and a file of tests about each test that fails."""
+    tree = tree_of(source)
+    return None if tree is None else (tree, _values(tree))
 
 
 def _is_another(node: ast.stmt, case: str) -> bool:

@@ -75,11 +75,12 @@ def _wrong(
         return
     if worst.mismatch:
         yield shorten(clean(worst.mismatch), _MOST)
-    then = tolerances is not None and worst.error_bins is not None
+    now = tolerances if worst.error_bins is not None else None  # under these nobody has counted
     if worst.wrong_elements and worst.elements:
-        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong{_criterion(worst, then)}"
-    if tolerances is not None and then:
-        yield f"now judged element by element: rtol {tolerances.rtol:g}, atol {tolerances.atol:g}"
+        when = "" if now is None else " when it ran"
+        yield f"{worst.wrong_elements:,} of {worst.elements:,} elements wrong{when}{_criterion(worst)}"
+    if now is not None:
+        yield f"now judged element by element: rtol {now.rtol:g}, atol {now.atol:g}"
     if worst.first_wrong_index and worst.actual_value and worst.expected_value:
         where = clean(worst.first_wrong_index)
         yield f"first at {where}: {clean(worst.actual_value)} instead of {clean(worst.expected_value)}"
@@ -87,16 +88,11 @@ def _wrong(
         yield f"exactly what this would give: {clean(worst.explained_by)}"
 
 
-def _criterion(of: Observation, then: bool) -> str:
-    """What the elements were counted by: a small one may be beyond it while the relative error of the whole is tiny.
-
-    Args:
-        then: The verdict is by other tolerances, under which nobody has counted.
-    """
-    when = " when it ran" if then else ""
+def _criterion(of: Observation) -> str:
+    """What the elements were counted by: a small one may be beyond it while the relative error of the whole is tiny."""
     if of.criterion != "elementwise" or of.rtol is None or of.atol is None:
-        return when
-    return f"{when} (elementwise: rtol {of.rtol:g}, atol {of.atol:g})"
+        return ""
+    return f" (elementwise: rtol {of.rtol:g}, atol {of.atol:g})"
 
 
 def _beginning(observations: Iterable[Observation]) -> Iterable[str]:

@@ -61,7 +61,9 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     first = group[0]
     series = [each.series for each in group]
     before, after = first.before.build, first.after.build
-    text = f"{subject(series, findings)} {statement(group, findings)}"
+    unreached = _unreached(first, findings)
+    no_more = _only_fails_no_more(first, findings, unreached)
+    text = f"{subject(series, findings)} {_statement(group, findings, no_more=no_more)}"
     if not first.confirmed:
         text += ", not confirmed"
     further = handoff(first, findings)
@@ -70,14 +72,14 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
     return Sentence(
         kind=first.kind.value,
         text=text + ".",
-        evidence=tuple(_evidence(group, findings, further)),
+        evidence=tuple(_evidence(group, findings, further, unreached)),
         instances=tuple(each.instance for each in series),
         rows=tuple(map(key_of, series)),
         before=before,
         after=after,
         compare=further.compare,
         bisect=further.bisect,
-        word="no longer bad" if _only_fails_no_more(first, findings) else _WORDS[first.kind],
+        word="no longer bad" if no_more else _WORDS[first.kind],
         confirmed=first.confirmed,
     )
 
@@ -88,6 +90,11 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
     The newer end is the one where it happened only where nothing lies between that nobody knows. What checks nothing,
     or may not have come to what failed, is not known to be fixed: it fails no more.
     """
+    no_more = _only_fails_no_more(group[0], findings, _unreached(group[0], findings))
+    return _statement(group, findings, no_more=no_more)
+
+
+def _statement(group: Sequence[Transition], findings: Findings, *, no_more: bool) -> str:
     transition, number = group[0], len(group)
     gap = bool(findings.left_out(transition.before.build, transition.after.build))
     old, new = transition.before.judgement, transition.after.judgement
@@ -100,7 +107,7 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
     are = "is" if number == 1 else "are"
     if transition.kind is TransitionKind.BROKE:
         return f"{new_does}{again} from {since} (last good {old_name})"
-    if _only_fails_no_more(transition, findings):
+    if no_more:
         no_longer = f"{again} no longer".lstrip()
         return f"{no_longer} {plural_verb(does(old), number)} from {since} (last bad {old_name})"
     if transition.kind is TransitionKind.FIXED:
@@ -120,11 +127,11 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
     return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
 
 
-def _only_fails_no_more(transition: Transition, findings: Findings) -> bool:
+def _only_fails_no_more(transition: Transition, findings: Findings, unreached: str) -> bool:
     """Whether it went from bad to ok, and that is not known to be a fix."""
     if transition.kind is not TransitionKind.FIXED:
         return False
-    return only_ran(transition.series, transition.after.build, findings) or bool(_unreached(transition, findings))
+    return bool(unreached) or only_ran(transition.series, transition.after.build, findings)
 
 
 def _unreached(transition: Transition, findings: Findings) -> str:
@@ -164,7 +171,9 @@ def _happened_before(transition: Transition) -> bool:
     return any(not later and earlier for earlier, later in pairwise(states))
 
 
-def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff) -> Iterable[tuple[str, str]]:
+def _evidence(
+    group: Sequence[Transition], findings: Findings, further: Handoff, unreached: str
+) -> Iterable[tuple[str, str]]:
     first = group[0]
     before, after = first.before, first.after
     if len(group) > 1:
@@ -175,8 +184,8 @@ def _evidence(group: Sequence[Transition], findings: Findings, further: Handoff)
         ("after", [(each.series, each.after) for each in group]),
     ):
         what = seen(ends, findings)
-        if label == "after" and (why := _unreached(first, findings)):
-            what = f"ok, but what failed may not have run: {clean(why)}"
+        if label == "after" and unreached:
+            what = f"ok, but what failed may not have run: {clean(unreached)}"
         if what:
             yield label, what
         models = explanations(ends, findings)

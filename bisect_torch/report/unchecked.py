@@ -12,13 +12,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.python_text import tree_of
-from bisect_torch.model import Observation, Series, Verdict, beside
+from bisect_torch.model import Observation, Series, beside
 from bisect_torch.report.excerpt import excerpt, imported_roots, is_case, names_of_case, returned_values
 from bisect_torch.report.files import COMMANDS
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.rerun import words_of
 from bisect_torch.report.running import running_nodes, uncalled_tests
 from bisect_torch.report.text import clean, listed
+from bisect_torch.report.upshot import ok_throughout
 
 _MOST_NAMES = 6
 _MOST_ROWS = 100
@@ -86,7 +87,7 @@ def unchecked(findings: Findings) -> list[Series]:
         each
         for each in findings.series
         if (what := known.get((each.case_file, each.instance.partition("[")[0]), _Known.MAY_CHECK))
-        and _is_ok_everywhere(each)
+        and ok_throughout(each)
         and (what is _Known.RUNS or not _keeps_a_value(each, each.builds, findings))
     ]
 
@@ -110,11 +111,6 @@ class _Known(enum.IntEnum):
 def _keeps_a_value(series: Series, builds: Sequence[str], findings: Findings) -> bool:
     """Whether what the case gave was recorded: a module, or an object of a class of its own, cannot be."""
     return any(digest for build in builds for (digest,) in findings.facts(series, build, ("digest",)))
-
-
-def _is_ok_everywhere(series: Series) -> bool:
-    judged = [point for point in series.points if point is not None and point.judgement.verdict.judged]
-    return bool(judged) and all(point.solid and point.judgement.verdict is Verdict.OK for point in judged)
 
 
 def _known_of(observation: Observation, findings: Findings) -> _Known:
