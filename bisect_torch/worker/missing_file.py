@@ -42,8 +42,8 @@ _LARGEST_BYTES = 2**20
 def missing_file(raised: BaseException, frames: List[Frame], file: str) -> Optional[str]:
     """What is to be said where the user's own data file is not there; None for all else.
 
-    It is one where the user's code, or what opens files for it, was to read it, by a path that is relative or below the
-    folder of the case file, its name stands in that code in one place, and nothing in that code writes.
+    It is one where the user's code, or what opens files for it, was to read it, by a path that is relative, below the
+    folder of the case file or written in that code, its name stands there in one place, and nothing there writes.
 
     Args:
         raised: What left the case, wrapped in nothing.
@@ -56,11 +56,13 @@ def missing_file(raised: BaseException, frames: List[Frame], file: str) -> Optio
     if not isinstance(name, str) or not _was_to_be_read(frames) or os.path.exists(name):
         return None
     folder = os.path.dirname(os.path.abspath(file))
-    if os.path.isabs(name) and not _lies_in(name, folder):
+    texts = _of_what_only_reads(list(_sources(file, folder)))
+    if sum(os.path.basename(name) in text for text in texts) != 1:
         return None
-    if not _only_read(os.path.basename(name), list(_sources(file, folder))):
+    below = _lies_in(name, folder)
+    if os.path.isabs(name) and not below and not any(_leads_to(name, text) for text in texts):
         return None
-    said = "it wants the file %s, which is not " % (os.path.relpath(name, folder) if os.path.isabs(name) else name)
+    said = "it wants the file %s, which is not " % (os.path.relpath(name, folder) if below else name)
     if os.path.isabs(name):
         return said + "there"
     beside = os.path.exists(os.path.join(folder, name))
@@ -97,15 +99,21 @@ def _sources(file: str, folder: str) -> Iterator[str]:
             continue
 
 
-def _only_read(name: str, sources: List[str]) -> bool:
-    """Whether a file's name stands in one text of the code, none of which writes anything."""
-    if not name or any(map(_MAY_WRITE.search, sources)):
-        return False
+def _leads_to(name: str, text: str) -> bool:
+    """Whether a literal is this absolute path, or a folder above it: ``/data`` of ``Path("/data") / "x.pt"``."""
+    path = os.path.expanduser(text)
+    return os.path.isabs(path) and os.path.normpath(path) != os.sep and _lies_in(name, path)
+
+
+def _of_what_only_reads(sources: List[str]) -> List[str]:
+    """The literals of the code; none where something in it may write, or cannot be read."""
+    if any(map(_MAY_WRITE.search, sources)):
+        return []
     try:
         texts = [text for source in sources for text in _texts(source)]
     except (SyntaxError, ValueError, RecursionError):
-        return False
-    return sum(name in text for text in texts) == 1 and not any(map(_WRITING_MODE.fullmatch, texts))
+        return []
+    return [] if any(map(_WRITING_MODE.fullmatch, texts)) else texts
 
 
 def _texts(source: str) -> Iterator[str]:

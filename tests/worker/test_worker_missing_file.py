@@ -27,6 +27,7 @@ TORCH = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of the script, and the working directory; a fake torch opens files as the real one does."""
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path.parent / "kept"))
     for name, text in TORCH.items():
         module = types.ModuleType(name)
         exec(text, vars(module))
@@ -91,7 +92,8 @@ def test_a_file_that_is_only_read_is_wanted(text: str, folder: Path) -> None:
         "from torch._inductor.cpp_builder import build\nbuild()",
         "from torch._inductor.cpp_builder import cached\ncached('inputs.pt')",
         "import subprocess\nsubprocess.run(['inputs.pt'])",
-        "import torch\ntorch.load('/no/such/folder/inputs.pt')",
+        "import torch\nprint('/')\ntorch.load('/no/such/folder/' + 'in' + 'puts.pt')",
+        "import os, torch\nprint('inputs.pt')\ntorch.load(os.environ['TORCH_HOME'] + '/inputs.pt')",
         "import os, sys, torch\ntorch.load(os.path.join(sys.prefix, 'inputs.pt'))",
         # What is no such file, or not known to be one.
         "raise FileNotFoundError('inputs.pt')",
@@ -102,6 +104,23 @@ def test_a_file_that_is_only_read_is_wanted(text: str, folder: Path) -> None:
 )
 def test_all_other_files_stay_an_error_of_the_build(text: str, folder: Path) -> None:
     assert reason(text, folder) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("'/no/such/folder/inputs.pt'", "/no/such/folder/inputs.pt"),
+        ("pathlib.Path('/no/such/folder') / 'inputs.pt'", "/no/such/folder/inputs.pt"),
+        ("os.path.expanduser('~/no/inputs.pt')", "/home/someone/no/inputs.pt"),
+        ("pathlib.Path('~').expanduser() / 'no/inputs.pt'", "/home/someone/no/inputs.pt"),
+    ],
+)
+def test_so_is_one_whose_path_the_code_gives(
+    path: str, file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    said = f"it wants the file {file}, which is not there"
+    assert reason(f"import os, pathlib, torch\ntorch.load({path})", folder) == said
 
 
 def test_where_it_lies_beside_the_script_that_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
