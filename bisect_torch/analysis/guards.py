@@ -50,17 +50,18 @@ def guard_of(source: str, line: int) -> int | None:
 
 
 @functools.lru_cache(maxsize=256)
-def condition_in(source: str, case: str) -> int | None:
+def condition_in(source: str, case: str | None) -> int | None:
     """The first line at which a text goes by torch's version, or by what torch has.
 
     Args:
-        case: Its function; other functions with decorators, which are other cases, take no part.
+        case: Its function; other functions with decorators, which are other cases, take no part. None for a text
+            that holds no cases.
     """
     known = _known(source)
     if known is None:
         return None
     tree, names = known
-    own = [each for each in tree.body if not _is_another(each, case)]
+    own = [each for each in tree.body if case is None or not _is_another(each, case)]
     found = (each for part in own for each in ast.walk(part) if _goes_by_torch(each, names))
     return min((each.lineno for each in found), default=None)
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from bisect_torch.analysis.guards import condition_in, guard_of
 from bisect_torch.analysis.normalise import normalise
-from bisect_torch.model import Observation
+from bisect_torch.model import Observation, beside
 
 NOTED = "stands_behind"
 """Name of the measurement that says what :func:`stands_behind` found."""
@@ -72,20 +72,29 @@ def _signs(before: Sequence[Observation], after: Sequence[Observation], sources:
 
 
 def _guard(before: Sequence[Observation], failing: Sequence[int], sources: Mapping[str, str]) -> str:
-    """The condition that the line which failed stands behind, or one on the way to it."""
+    """The condition that the line which failed stands behind, or any in what ran, files beside it included."""
     source = sources.get(before[0].case_file_hash, "") if before else ""
     if behind := _behind(failing, source):
         return behind
-    if before and (at := condition_in(source, before[0].case)) is not None:
-        return f"it goes by torch's version or names at line {at}: {_shortened(source.splitlines()[at - 1].strip())}"
+    if not before:
+        return ""
+    if (at := condition_in(source, before[0].case)) is not None:
+        return f"it goes by torch's version or names at line {at}: {_line(source, at)}"
+    for name, digest in beside(before[0].local_modules).modules.items():
+        text = sources.get(digest, "")
+        if (at := condition_in(text, None)) is not None:
+            return f"{name} goes by torch's version or names at line {at}: {_line(text, at)}"
     return ""
+
+
+def _line(source: str, number: int) -> str:
+    return _shortened(source.splitlines()[number - 1].strip())
 
 
 def _behind(failing: Sequence[int], source: str) -> str:
     for line in reversed(failing):
         if (at := guard_of(source, line)) is not None:
-            text = source.splitlines()[at - 1].strip().rstrip(":")
-            return f"line {line}, which failed, stands behind line {at}: {_shortened(text)}"
+            return f"line {line}, which failed, stands behind line {at}: {_line(source, at).rstrip(':')}"
     return ""
 
 

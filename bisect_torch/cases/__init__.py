@@ -1,7 +1,8 @@
 """Find, read, expand and hash case files without importing torch."""
 
+from bisect_torch.cases.command import called, together
 from bisect_torch.cases.discovered import Discovered
-from bisect_torch.cases.discovery import LeftOut, called, discover, from_expansion, together
+from bisect_torch.cases.discovery import LeftOut, discover, from_expansion
 from bisect_torch.cases.imports import hidden_neighbours
 from bisect_torch.cases.no_code import refuse_idle_command
 from bisect_torch.cases.pytest_suite import PYTEST_REQUIREMENTS, Collection, collection_of, read_suite

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import os
 import re
 from collections import defaultdict
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bisect_torch import own_files
+from bisect_torch.cases.command import read_command
 from bisect_torch.cases.discovered import Discovered
 from bisect_torch.cases.imports import local_modules, read_bytes, sha256, uses_compile
 from bisect_torch.cases.no_code import refuse_other
@@ -26,9 +26,6 @@ from bisect_torch.model import Case, CaseFile, CaseKind, Instance, Limits
 from bisect_torch.nearest import is_python, which_one
 from bisect_torch.own_files import OwnFiles
 from bisect_torch.worker.declaration import expand
-
-_HASHED_ARGUMENT_BYTES = 64 << 20
-
 
 LeftOut = Callable[[Path, UsageError], None]
 
@@ -72,7 +69,7 @@ def discover(
     named += [each for name in suites for each in _runnable(suite_files(name))]
     for one in named:
         found.setdefault(one.file.path, one)
-    everything = [*found.values(), *([_read_command(command)] if command else [])]
+    everything = [*found.values(), *([read_command(command)] if command else [])]
     if pytest_words is not None:
         from bisect_torch.cases.pytest_suite import read_suite
 
@@ -266,48 +263,6 @@ def _check_needs(case: Case) -> None:
                 f"{case.file.path}:{case.line}: case {case.name!r}: needs {need!r}: {problem}",
                 hint='for example needs=["torch>=2.6", "compile"]',
             )
-
-
-def _read_command(command: Sequence[str]) -> Discovered:
-    words = [str(word) for word in command]
-    files = {word: Path(word) for word in words[1:] if Path(word).is_file()}
-    small = {word: path for word, path in files.items() if path.stat().st_size <= _HASHED_ARGUMENT_BYTES}
-    file = CaseFile(
-        path=Path.cwd(),
-        sha256=hashlib.sha256(json.dumps(words).encode()).hexdigest(),
-        kind=CaseKind.COMMAND,
-        # A script among the words decides as much as the words: editing it must run the command again.
-        local_modules={word: sha256(path) for word, path in small.items()},
-    )
-    case = Case(file=file, name=_command_name(words), argv=tuple(words))
-    return Discovered(file, (case,), (Instance(case),))
-
-
-def called(command: Discovered, name: str) -> Discovered:
-    """A command under the name that earlier results have for it: names were given otherwise once."""
-    (case,) = (replace(each, name=name) for each in command.cases)
-    return replace(command, cases=(case,), instances=(replace((command.instances or ())[0], case=case),))
-
-
-def together(commands: Sequence[Discovered]) -> Discovered:
-    """Several commands of one working directory as one: each instance has the words of its own."""
-    cases = tuple(case for one in commands for case in one.cases)
-    return replace(commands[0], cases=cases, instances=tuple(each for one in commands for each in one.instances or ()))
-
-
-def _command_name(words: Sequence[str]) -> str:
-    """The stem of the first script among the words, the module after ``-m``, else the stem of the first word.
-
-    ``python`` is what most commands begin with: it tells none from another.
-    """
-    for place, word in enumerate(words):
-        if Path(word).suffix in (".py", ".sh") and not word.startswith("-"):
-            return Path(word).stem
-        if word == "-m" and words[place + 1 :]:
-            return words[place + 1]
-        if word in ("-c", "--"):
-            break
-    return Path(words[0]).stem or words[0]
 
 
 def _with_run_options(one: Discovered, bad_if_output: str | None, timeout_s: float | None) -> Discovered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bisect_torch.cases.reading import dotted, parse
@@ -28,22 +28,40 @@ _COMPILE = (
 _NEVER_LOCAL = frozenset(sys.stdlib_module_names) | {"torch", "bisect_torch"}
 
 
-def local_modules(path: Path, module: ast.Module) -> dict[Path, ast.Module]:
-    """Every neighbouring module that a file imports, directly or not, with its syntax tree.
-
-    Neighbours are modules and packages in the file's folder. Imports anywhere in a file count, also those in functions.
+def read_module(path: Path) -> ast.Module:
+    """The syntax tree of a module.
 
     Raises:
-        UsageError: A neighbour is not valid Python or cannot be read.
+        UsageError: It is not valid Python or cannot be read.
     """
-    folder = path.parent
+    return parse(path, read_bytes(path))
+
+
+def local_modules(
+    path: Path,
+    module: ast.Module,
+    folder: Path | None = None,
+    read: Callable[[Path], ast.Module] = read_module,
+) -> dict[Path, ast.Module]:
+    """Every neighbouring module that a file imports, directly or not, with its syntax tree.
+
+    Imports anywhere in a file count, also those in functions.
+
+    Args:
+        folder: In which neighbours, modules and packages, are looked for; the file's own by default.
+        read: Gives the tree of a neighbour.
+
+    Raises:
+        UsageError: A neighbour is not valid Python or cannot be read, if ``read`` says so.
+    """
+    folder = path.parent if folder is None else folder
     found: dict[Path, ast.Module] = {}
     waiting = list(_imported_files(folder, path, module))
     while waiting:
         file = waiting.pop()
         if file in found or file == path:
             continue
-        found[file] = parse(file, read_bytes(file))
+        found[file] = read(file)
         waiting.extend(_imported_files(folder, file, found[file]))
     return dict(sorted(found.items()))
 
@@ -74,7 +92,7 @@ def hidden_neighbours(path: Path) -> tuple[Path, ...]:
     Raises:
         UsageError: The file cannot be read.
     """
-    names = {name.split(".")[0] for name in _imported_names(path.parent, path, parse(path, read_bytes(path)))}
+    names = {name.split(".")[0] for name in _imported_names(path.parent, path, read_module(path))}
     beside = (path.parent / f"{name}.py" for name in sorted(names & _NEVER_LOCAL))
     return tuple(file for file in beside if file.is_file() and file != path)
 

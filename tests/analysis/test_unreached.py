@@ -101,3 +101,11 @@ def test_nothing_is_compared_any_more() -> None:
     assert why_unreached([before], [seen("2.7.0", checks=0)]) == "it compares nothing there"
     assert why_unreached([before], [seen("2.7.0", checks=1)]) == ""
     assert why_unreached([seen("2.6.0", checks=0)], [seen("2.7.0", checks=0)]) == ""
+
+
+def test_so_does_a_file_beside_it_that_was_imported() -> None:
+    text = "import functools, torch\n@functools.cache\ndef old():\n    if torch.__version__ < '2.7': return 1\n"
+    before = failed(local_modules=json.dumps({"lib/compat.py": "a" * 64, "inputs.pt": "b" * 64 + " 2026"}))
+    why = "lib/compat.py goes by torch's version or names at line 4: if torch.__version__ < '2.7': return 1"
+    assert why_unreached([before], [seen("2.7.0")], {"a" * 64: text}) == why
+    assert why_unreached([before], [seen("2.7.0")], {"b" * 64: text}) == "", "a file that is only read runs nothing"

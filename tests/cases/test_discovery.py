@@ -241,6 +241,49 @@ def test_a_command_is_one_case_that_depends_on_its_words_and_files(tmp_path: Pat
     assert after.file.sha256 == before.file.sha256
 
 
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ("python sub/train.py", ["sub/lib.py", "sub/pkg/__init__.py", "sub/pkg/deep.py", "sub/train.py"]),
+        (
+            "torchrun --nproc-per-node 2 sub/train.py",
+            ["sub/lib.py", "sub/pkg/__init__.py", "sub/pkg/deep.py", "sub/train.py"],
+        ),
+        ("python -m app.main", ["app/__init__.py", "app/main.py", "app/part.py", "top.py"]),
+        ("python -m app", ["app/__init__.py", "app/__main__.py", "app/part.py"]),
+        ("python -m torch.distributed.run sub/bad.py", ["sub/bad.py"]),
+        ("python -m sub.bad", ["sub/bad.py"]),
+        ("python -m", []),
+        ("git commit -m ..x/", []),
+        ("sh -c sub/train.py", ["sub/lib.py", "sub/pkg/__init__.py", "sub/pkg/deep.py", "sub/train.py"]),
+    ],
+)
+def test_what_a_script_of_a_command_imports_decides_too(
+    words: str, seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {
+        "sub/train.py": "import torch, lib\n",
+        "sub/lib.py": "from pkg import deep\n",
+        "sub/pkg/__init__.py": "",
+        "sub/pkg/deep.py": "",
+        "sub/bad.py": "print 1\n",
+        "lib.py": "not this one",
+        "x.py": "import sys, json\n",
+        "app/__init__.py": "",
+        "app/__main__.py": "from .part import f\n",
+        "app/main.py": "from app import part\nimport top\n",
+        "app/part.py": "",
+        "top.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    (found,) = cases.discover([], command=words.split())
+    assert sorted(found.file.local_modules) == seen
+    assert set(cases.sources(found.file)) == set(found.file.local_modules.values())
+
+
 def test_an_expression_that_does_not_compile_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--bad-if-output"):
         cases.discover([], command=["true"], bad_if_output="(")
