@@ -20,6 +20,7 @@ class Change(str, enum.Enum):
     """What became of a cell."""
 
     FIXED = "fixed"
+    NO_LONGER_BAD = "no longer bad"
     STILL_BAD = "still bad"
     FAILS_DIFFERENTLY = "fails differently"
     FLAKY = "flaky"
@@ -68,7 +69,13 @@ def is_bad(point: Point) -> bool:
 
 
 def rechecked(
-    row: Row, before: Point, after: Point | None, *, missing: str = "it did not run", unreached: str = ""
+    row: Row,
+    before: Point,
+    after: Point | None,
+    *,
+    missing: str = "it did not run",
+    unreached: str = "",
+    only_ran: bool = False,
 ) -> Rechecked:
     """What became of a row.
 
@@ -78,6 +85,7 @@ def rechecked(
     Args:
         missing: Why there is no point.
         unreached: Of a cell that is ok, why what failed may not have run: :func:`~.unreached.why_unreached`.
+        only_ran: It is known to check nothing. What is ok then is not known to be fixed.
     """
     if after is None:
         return Rechecked(row, before, None, Change.UNJUDGED, missing)
@@ -94,7 +102,7 @@ def rechecked(
         if unreached:
             return Rechecked(row, before, after, Change.UNJUDGED, f"ok, but what failed may not have run: {unreached}")
         if confirmed(after):
-            return Rechecked(row, before, after, Change.FIXED)
+            return Rechecked(row, before, after, Change.NO_LONGER_BAD if only_ran else Change.FIXED)
         return Rechecked(row, before, after, Change.UNJUDGED, "ok, but not in enough processes to be sure")
     same = judgement.signature in (before.counts or {before.judgement.signature: 1})
     return Rechecked(row, before, after, Change.STILL_BAD if same else Change.FAILS_DIFFERENTLY)
@@ -117,7 +125,7 @@ def repeats_for(points: Iterable[Point]) -> int:
 
 
 def exit_code(rows: Iterable[Rechecked]) -> int:
-    """0: all that was bad is fixed and nothing else is bad; 1: something is bad; 3: the rest could not be judged."""
+    """0: what was bad no longer is, and nothing else; 1: something is bad; 3: the rest could not be judged."""
     changes = {row.change for row in rows}
     if any(change.bad for change in changes):
         return 1

@@ -106,6 +106,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
     from bisect_torch.redaction import inside
     from bisect_torch.report.recheck import Recheck
     from bisect_torch.report.terminal import open_report
+    from bisect_torch.report.unchecked import only_ran
     from bisect_torch.results import ResultsFile
     from bisect_torch.results.said import news, read_said, write_said
 
@@ -135,7 +136,10 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         return 0
     with open_report(quiet=args.quiet) as observe:
         result = Run(request, observe, interruption).execute()
-    rows = compare(plan, request, result)
+    seen = observed(plan, request, result)
+    checks_output = args.bad_if_output is not None
+    only = {row for row, each in seen.items() if not checks_output and only_ran(each, request.file.sources)}
+    rows = compare(plan, request, seen, result, only)
     build = request.builds[0]
     found = Recheck(
         build=build,
@@ -144,7 +148,7 @@ def _command(args: argparse.Namespace, interruption: Interruption) -> int:
         rows=rows,
         news=tuple(news(rows, said)) if args.state is not None else rows,
         observations=earlier.observations,
-        seen=observed(plan, request, result),
+        seen=seen,
         results=args.results,
         output=args.output,
         interrupted=result.interrupted,

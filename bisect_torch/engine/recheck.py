@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packaging.version import Version
@@ -142,14 +142,24 @@ def narrowed(request: RunRequest, plan: RecheckPlan) -> RunRequest:
     )
 
 
-def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[Rechecked, ...]:
-    """Every row, before and now."""
+def compare(
+    plan: RecheckPlan,
+    request: RunRequest,
+    seen: Mapping[Row, Sequence[Observation]],
+    result: RunResult,
+    only_ran: Container[Row],
+) -> tuple[Rechecked, ...]:
+    """Every row, before and now.
+
+    Args:
+        seen: What :func:`observed` gives.
+        only_ran: Rows that are known to check nothing.
+    """
     keys = _keys(plan, request)
     now: dict[Row, Point | None] = {
         (series.case_file, request.file.private.instance(series.instance), series.device): series.points[-1]
         for series in result.series
     }
-    seen = observed(plan, request, result)
     found = []
     for row in plan.rows:
         before = plan.earlier.points[row]
@@ -159,7 +169,8 @@ def compare(plan: RecheckPlan, request: RunRequest, result: RunResult) -> tuple[
             continue
         missing = "it did not run" if key in now else "the case file has no such instance any more"
         unreached = why_unreached(plan.earlier.observations[row], seen[row], plan.earlier.sources)
-        found.append(rechecked(row, before, now.get(key), missing=missing, unreached=unreached))
+        nothing = row in only_ran
+        found.append(rechecked(row, before, now.get(key), missing=missing, unreached=unreached, only_ran=nothing))
     return tuple(found)
 
 

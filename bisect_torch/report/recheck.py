@@ -16,6 +16,7 @@ FORMAT = 1
 
 _STYLES = {
     Change.FIXED: "green",
+    Change.NO_LONGER_BAD: "green",
     Change.STILL_OK: "green",
     Change.STILL_BAD: "red",
     Change.NEWLY_BAD: "bold red",
@@ -25,6 +26,7 @@ _STYLES = {
 }
 _ORDER = (
     Change.FIXED,
+    Change.NO_LONGER_BAD,
     Change.STILL_BAD,
     Change.FAILS_DIFFERENTLY,
     Change.FLAKY,
@@ -121,7 +123,8 @@ def _sentence(row: Rechecked, found: Recheck) -> str:
     if row.change is Change.STILL_BAD:
         text = f"{name}: still {_does(row.after)}, as on {build_title(row.before.build, found.earlier)}"
     else:
-        text = f"{name}: {_does(row.after)} now; {before}"
+        nothing = ", and checks nothing" if row.change is Change.NO_LONGER_BAD else ""
+        text = f"{name}: {_does(row.after)} now{nothing}; {before}"
     return text + (f"; the error comes from {package}" if (package := comes_from(row, found)) else "")
 
 

@@ -13,6 +13,10 @@ from bisect_torch.report.recheck import Recheck, build_title, comes_from, summar
 from bisect_torch.report.text import clean
 
 _MOST_ROWS = 20
+_SEEN = {
+    Change.FIXED: "Each fix was seen",
+    Change.NO_LONGER_BAD: "What is no longer bad checks nothing: it ran to its end",
+}
 
 
 def comments(found: Recheck) -> list[tuple[str | None, str]]:
@@ -84,10 +88,11 @@ def _environments(before: Iterable[str], rows: Sequence[Rechecked], found: Reche
         yield f"Now: {_environment(found.environment)}.  "
     if found.machine:
         yield f"Machine: {_text(', '.join(found.machine))}.  "
-    fixed = [row.after for row in rows if row.change is Change.FIXED and row.after is not None]
-    if fixed:
-        fewest = min(point.processes for point in fixed)
-        yield f"Each fix was seen in at least {fewest} processes, one of them an interpreter of its own."
+    for change, what in _SEEN.items():
+        points = [row.after for row in rows if row.change is change and row.after is not None]
+        if points:
+            fewest = min(point.processes for point in points)
+            yield f"{what} in at least {fewest} processes, one of them an interpreter of its own."
 
 
 def _environment(environment: Environment) -> str:

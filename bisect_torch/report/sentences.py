@@ -131,7 +131,8 @@ def _only_fails_no_more(transition: Transition, findings: Findings, unreached: s
     """Whether it went from bad to ok, and that is not known to be a fix."""
     if transition.kind is not TransitionKind.FIXED:
         return False
-    return bool(unreached) or only_ran(transition.series, transition.after.build, findings)
+    observed = findings.observed(transition.series, transition.after.build)
+    return bool(unreached) or only_ran(observed, findings.sources, findings.runs)
 
 
 def _unreached(transition: Transition, findings: Findings) -> str:

@@ -8,7 +8,8 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from bisect_torch.analysis.columns import telling
 from bisect_torch.analysis.python_text import tree_of
@@ -80,7 +81,7 @@ def unchecked(findings: Findings) -> list[Series]:
     known: dict[tuple[str, str], _Known] = {}
     for each in one_of_each.values():
         place = each.case_file, each.case
-        known[place] = min(known.get(place, _Known.RUNS), _known_of(each, findings))
+        known[place] = min(known.get(place, _Known.RUNS), _known_of(each, findings.sources, findings.runs))
     if not any(known.values()):
         return []
     return [
@@ -88,16 +89,24 @@ def unchecked(findings: Findings) -> list[Series]:
         for each in findings.series
         if (what := known.get((each.case_file, each.instance.partition("[")[0]), _Known.MAY_CHECK))
         and ok_throughout(each)
-        and (what is _Known.RUNS or not _keeps_a_value(each, each.builds, findings))
+        and (what is _Known.RUNS or not _keeps_a_value(each, findings))
     ]
 
 
-def only_ran(series: Series, build: str, findings: Findings) -> bool:
-    """Whether what is ok on a build is known to have checked nothing there, as far as :func:`unchecked` knows."""
-    seen = [_known_of(each, findings) for each in findings.observed(series, build)]
+def only_ran(
+    observations: Sequence[Observation], sources: Mapping[str, str], runs: Iterable[Mapping[str, Any]] = ()
+) -> bool:
+    """Whether what is ok is known to have checked nothing, as far as :func:`unchecked` knows.
+
+    Args:
+        observations: Of one cell.
+        sources: SHA-256 to the text that ran.
+        runs: Manifests of the runs that made them, by which their output may have been looked at.
+    """
+    seen = [_known_of(each, sources, runs) for each in observations]
     if not seen or not all(seen):
         return False
-    return all(each is _Known.RUNS for each in seen) or not _keeps_a_value(series, [build], findings)
+    return all(each is _Known.RUNS for each in seen) or not any(each.digest for each in observations)
 
 
 class _Known(enum.IntEnum):
@@ -108,17 +117,19 @@ class _Known(enum.IntEnum):
     RUNS = 2
 
 
-def _keeps_a_value(series: Series, builds: Sequence[str], findings: Findings) -> bool:
+def _keeps_a_value(series: Series, findings: Findings) -> bool:
     """Whether what the case gave was recorded: a module, or an object of a class of its own, cannot be."""
-    return any(digest for build in builds for (digest,) in findings.facts(series, build, ("digest",)))
+    return any(digest for build in series.builds for (digest,) in findings.facts(series, build, ("digest",)))
 
 
-def _known_of(observation: Observation, findings: Findings) -> _Known:
-    source = findings.sources.get(observation.case_file_hash)
+def _known_of(observation: Observation, sources: Mapping[str, str], runs: Iterable[Mapping[str, Any]]) -> _Known:
+    source = sources.get(observation.case_file_hash)
     if source is None or observation.case_file == COMMANDS or beside(observation.local_modules).modules:
         return _Known.MAY_CHECK
-    run = next((run for run in findings.runs if run.get("run_id") == observation.run_id), {})
-    if any(word.partition("=")[0] == "--bad-if-output" for word in words_of(run)):
+    run = next((run for run in runs if run.get("run_id") == observation.run_id), {})
+    words = words_of(run)
+    # A recheck takes the options of the earlier run, which its own line does not name.
+    if words[:1] == ["recheck"] or any(word.partition("=")[0] == "--bad-if-output" for word in words):
         return _Known.MAY_CHECK
     if checks_nothing(source, observation.case):
         return _Known.RUNS

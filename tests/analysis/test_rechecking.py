@@ -170,3 +170,10 @@ def test_what_may_not_have_run_is_not_said_to_be_fixed() -> None:
     why = "ok, but what failed may not have run: T.test_a, which failed, is skipped"
     assert (found.change, found.reason) == (Change.UNJUDGED, why)
     assert rechecked(ROW, point("wrong"), point("wrong"), unreached="x").change is Change.STILL_BAD
+
+
+def test_what_checks_nothing_is_no_longer_bad() -> None:
+    found = rechecked(ROW, point("error:A"), point("ok"), only_ran=True)
+    assert (found.change, exit_code([found])) == (Change.NO_LONGER_BAD, 0)
+    assert rechecked(ROW, point("error:A"), point("ok", sure=False), only_ran=True).change is Change.UNJUDGED
+    assert rechecked(ROW, point("error:A"), point("error:A"), only_ran=True).change is Change.STILL_BAD

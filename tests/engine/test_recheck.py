@@ -238,7 +238,7 @@ def test_a_changed_case_file_is_refused_run_or_skipped(tool: Tool) -> None:
     assert "the case file cases.py has changed" in refused.stderr
     assert "--changed run" in refused.stderr
     assert run.code == 3, run.stderr
-    assert changes(run) == {"gets_fixed": "fixed", "stays[n=1]": "not judged", "changes": "fixed"}
+    assert changes(run) == {"gets_fixed": "fixed", "stays[n=1]": "not judged", "changes": "no longer bad"}
     assert any("cases.py has changed" in note for note in run.data["notes"])
     assert skipped.code == 3
     assert set(changes(skipped).values()) == {"not judged"}
@@ -296,6 +296,20 @@ def test_scripts_and_commands_run_again_with_their_options(make_tool: MakeTool) 
 
     assert answer.code == 0, answer.stderr
     assert list(changes(answer).values()) == ["fixed", "fixed"]
+
+
+def test_what_checks_nothing_is_no_longer_bad_and_not_fixed(make_tool: MakeTool) -> None:
+    tool = make_tool({"2.1.0": "def f(): raise RuntimeError('x')", "2.2.0": "def f(): return 1"})
+    tool.write("script.py", "import torch\ntorch.f()\n")
+    tool.write("checks.py", "import torch\nassert torch.f() == 1\n")
+    tool.run("script.py", "checks.py", "--versions", "2.1.0")
+
+    answer = recheck(tool, "--versions", "2.2.0", "--json")
+    assert (answer.code, changes(answer)) == (0, {"script": "no longer bad", "checks": "fixed"})
+    text, _, comment = recheck(tool, "--versions", "2.2.0").stdout.partition("a comment for")
+    assert "script: is ok now, and checks nothing; raises RuntimeError on 2.1.0" in text
+    assert "| `script.py: script` | raises RuntimeError | ok, **no longer bad** |" in comment
+    assert "What is no longer bad checks nothing: it ran to its end in at least 3 processes" in comment
 
 
 def test_what_is_still_bad_for_another_package_says_so_in_text_and_comment(make_tool: MakeTool) -> None:
