@@ -105,8 +105,9 @@ def _statement(group: Sequence[Transition], findings: Findings, *, no_more: bool
     again = " again" if _happened_before(transition) else ""
     new_does = plural_verb(does(new), number)
     are = "is" if number == 1 else "are"
+    later = _ok_again(group)
     if transition.kind is TransitionKind.BROKE:
-        return f"{new_does}{again} from {since} (last good {old_name})"
+        return f"{new_does}{again} from {since} (last good {old_name}{later and f'; {later}'})"
     if no_more:
         no_longer = f"{again} no longer".lstrip()
         return f"{no_longer} {plural_verb(does(old), number)} from {since} (last bad {old_name})"
@@ -114,7 +115,7 @@ def _statement(group: Sequence[Transition], findings: Findings, *, no_more: bool
         return f"{are} fixed{again} in {new_name} ({did(old)} up to {old_name})"
     if transition.kind is TransitionKind.BECAME_SILENT:
         silent = "" if new.failure in (BAD_OUTPUT, STRICT_XFAIL, UNEXPECTED_SUCCESS) else f": {noun(old)} became silent"
-        return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}{silent}"
+        return f"{new_does} from {since}, instead of {doing(old)} up to {old_name}{later and f' ({later})'}{silent}"
     if transition.kind is TransitionKind.APPEARED:
         they = "the case" if number == 1 else "these instances"
         where = "" if new.verdict is Verdict.OK else f", where {they} {new_does}"
@@ -124,7 +125,26 @@ def _statement(group: Sequence[Transition], findings: Findings, *, no_more: bool
     if transition.kind is TransitionKind.DISAPPEARED:
         used = uses([(each.series, each.after) for each in group], findings)
         return f"{used} is gone from {since} (last available in {old_name})"
-    return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}"
+    return f"{new_does} from {since}, instead of {instead_of(old, new)} up to {old_name}{later and f' ({later})'}"
+
+
+def _ok_again(group: Sequence[Transition]) -> str:
+    """Where what is bad from some build on does not stay so; empty where it does."""
+    builds = [name for each in group if (name := _next_ok(each)) is not None]
+    if not builds:
+        return ""
+    some = f"{len(builds)} of {len(group)} instances " if len(builds) < len(group) else ""
+    return f"{some}ok again in {listed([clean(name) for name in dict.fromkeys(builds)], most=3)}"
+
+
+def _next_ok(transition: Transition) -> str | None:
+    """The first build after a transition on which the row is ok."""
+    series = transition.series
+    place = series.builds.index(transition.after.build)
+    newer = zip(series.builds[place + 1 :], series.answers[place + 1 :], strict=True)
+    return next(
+        (name for name, point in newer if point and point.solid and point.judgement.verdict is Verdict.OK), None
+    )
 
 
 def _only_fails_no_more(transition: Transition, findings: Findings, unreached: str) -> bool:

@@ -48,6 +48,19 @@ def only(*rows, transitions=(), **facts):
             "2.5.0 2.5.1",
             "f gives silently wrong values again from 2.5.1 on (last good 2.5.0).",
         ),
+        (
+            "broke",
+            ("ok", "wrong", "error:A", "ok"),
+            "2.4.1 2.5.0",
+            "f gives silently wrong values from 2.5.0 on (last good 2.4.1; ok again in 2.6.0).",
+        ),
+        (
+            "became silent",
+            ("error:RuntimeError", "wrong", "ok"),
+            "2.4.1 2.5.0",
+            "f gives silently wrong values from 2.5.0 on, instead of raising RuntimeError up to 2.4.1 "
+            "(ok again in 2.5.1): an explicit error became silent.",
+        ),
         ("fixed", ("wrong", "ok"), "2.4.1 2.5.0", "f is fixed in 2.5.0 (gave silently wrong values up to 2.4.1)."),
         (
             "fixed",
@@ -259,6 +272,17 @@ def test_instances_of_a_case_with_the_same_history_share_one_sentence():
     found = only(*rows, transitions=moved)
     assert found.text == "2 of 4 instances of bmm (batch=2) give silently wrong values from 2.5.0 on (last good 2.4.1)."
     assert found.instances == ("bmm[dtype=a,batch=2]", "bmm[dtype=b,batch=2]")
+
+
+def test_of_instances_that_share_a_sentence_it_is_told_how_many_are_ok_again():
+    rows = [
+        series("f[n=1]", "ok", "wrong", "wrong"),
+        series("f[n=2]", "ok", "wrong", "ok"),
+        series("f[n=3]", "ok", "wrong", None),
+    ]
+    found = only(*rows, transitions=[transition("broke", row, "2.4.1", "2.5.0") for row in rows])
+    said = "give silently wrong values from 2.5.0 on (last good 2.4.1; 1 of 3 instances ok again in 2.5.1)."
+    assert found.text.endswith(said)
 
 
 def test_instances_that_changed_elsewhere_or_otherwise_keep_their_own_sentence():
