@@ -159,7 +159,7 @@ def _gist(message: str, *, assertion: bool) -> str:
         plain = plain.replace("\\n", "\n")  # so pytest writes the lines of a text that it compares
         return shorten(" ".join(clean(line.strip()) for line in plain.splitlines() if line.strip()), _MOST)
     first, *more = [clean(line) for line in saying(plain)] or [""]
-    return shorten(" ".join([shorten(first, _MOST // 3), *more]) if more else first, _MOST)
+    return shorten(" ".join([shorten(first, _MOST // 2), *more]) if more else first, _MOST)
 
 
 def _raising_line(traceback: str) -> str:

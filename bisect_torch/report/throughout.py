@@ -122,6 +122,7 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         text=f"{subject(series, findings)} {what} in {every}, {span}{', not confirmed' if unsure else ''}.",
         evidence=(
             *([("seen", what_seen)] if what_seen != on else []),
+            *([("perhaps meant", meant)] if (meant := _meant(newest, findings)) else []),
             *([("explained by", on + models)] if models else []),
             *([("error comes from", package)] if package else []),
             ("confidence", confidence),
@@ -134,6 +135,17 @@ def always_sentence(series: Sequence[Series], findings: Findings) -> Sentence | 
         word="API absent" if judgement.api_absent else "bad",
         confirmed=not unsure,
     )
+
+
+def _meant(ends: Sequence[tuple[Series, Point]], findings: Findings) -> str:
+    """The name of torch that is like the absent one, where all rows have the same."""
+    near = {
+        each.measured.get("nearest_name") if point.judgement.api_absent else None
+        for series, point in ends
+        for each in findings.observed(series, point.build)
+    }
+    name = near.pop() if len(near) == 1 else None
+    return clean(name) if isinstance(name, str) else ""
 
 
 def _confidence_of_ends(judged: Sequence[Point], series: Sequence[Series], findings: Findings) -> tuple[bool, str]:

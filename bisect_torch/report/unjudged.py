@@ -147,13 +147,13 @@ def _in_common(reasons: Sequence[str]) -> str:
 
 
 def _with_all_packages(found: Sequence[Unjudged]) -> list[Unjudged]:
-    """The first that wants a package installed says it for all, so that one line brings them; the others for
-    themselves."""
+    """The first that wants a package installed says it for all too, so that one line brings them."""
     wanting = [place for place, each in enumerate(found) if each.hint.startswith("--with ")]
     options = " ".join(dict.fromkeys(found[place].hint for place in wanting))
     told = list(found)
     for place in wanting[:1]:
-        told[place] = replace(found[place], hint=options)
+        own = found[place].hint
+        told[place] = replace(found[place], hint=own if own == options else f"{own}; for all of these {options}")
     return told
 
 
@@ -199,6 +199,8 @@ def _hint_of_collection(reason: str) -> str:
 def _hint_of_missing_file(reason: str) -> str:
     """What to do where a file of the user's own is not there: :mod:`bisect_torch.worker.missing_file` says where."""
     name = reason.removeprefix(WANTS_FILE).partition(", which is not ")[0]
+    if name.startswith("~"):
+        return f"nothing expands the ~ in it: write os.path.expanduser({name!r})"
     write = f"in place of {name!r} write Path(__file__).parent / {name!r} (from pathlib import Path)"
     if reason.endswith("but beside the case file"):
         return write

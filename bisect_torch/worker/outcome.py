@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import json
+import opcode
 import os
 import re
 import socket
+import sys
 import traceback
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from bisect_torch.numerics.misuse import MisusedCheckError
+from bisect_torch.worker import recording
 from bisect_torch.worker.missing_file import missing_file
 from bisect_torch.worker.origin import Frame, Places
 
@@ -32,6 +36,10 @@ _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|(?:CUDA|HIP|XPU|MPS backend) out of memory"
 )
 
+
+_SLIP = 0.85
+"""Likeness (``difflib``) of ``sofmax`` and ``softmax`` is 0.92, of two names, ``flex_attention`` and
+``flash_attention``, 0.83."""
 
 _SKIPS = frozenset({("unittest.case", "SkipTest"), ("builtins", "Skipped")})
 """What unittest and pytest raise to skip; a script or a case that does says that it does not apply here."""
@@ -73,6 +81,8 @@ def facts_of(raised: BaseException, file: str, *, folder: Optional[str] = None) 
         facts["absent_name"] = absent_name(raised, frames)
         if folder is None:  # a project's tests are many files, and may have each other's names
             facts["reason"] = missing_file(raised, frames, file)
+            if near := _nearest(raised, facts["absent_name"]):
+                facts.update(recording.also(nearest_name=near))
         if isinstance(raised, MisusedCheckError):
             facts.update(outcome="environment_broken", reason="check() is called wrongly: %s" % raised)
     if out_of_memory(raised) or out_of_memory(root):  # whoever asked for it
@@ -206,7 +216,7 @@ def no_network(raised: BaseException) -> bool:
 
 def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
     """The name or keyword that torch does not have, when the exception says so and code outside torch asked for it."""
-    if not _asked_from_outside(frames):
+    if not _asked_from_outside(frames) or (not frames[-1].in_torch and _raised_by_hand(raised)):
         return None
     if isinstance(raised, ModuleNotFoundError):
         return raised.name if _in_torch(raised.name or "") and raised.name != "torch" else None
@@ -223,6 +233,25 @@ def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
             return None
         return next(group for group in match.groups() if group) + "="
     return None
+
+
+def _raised_by_hand(raised: BaseException) -> bool:
+    """Whether a ``raise`` stands in the line that it comes from: then these are the words of who wrote that."""
+    trace = raised.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+
+
+def _nearest(raised: BaseException, absent: Optional[str]) -> Optional[str]:
+    """The name that torch has in place of one that it has not, where only a slip of the pen lies between."""
+    path, _, name = (absent or "").rpartition(".")
+    owner = getattr(raised, "obj", None)  # of an AttributeError, from Python 3.10 on
+    owner = sys.modules.get(path) if owner is None else owner
+    found = difflib.get_close_matches(name, dir(owner), n=1, cutoff=_SLIP) if path and owner is not None else ()
+    return "%s.%s" % (path, found[0]) if found else None
 
 
 def _called_another(raised: TypeError) -> bool:

@@ -166,6 +166,11 @@ def test_a_name_that_no_build_has_is_told():
     seen = lacking("torch.summ", "2.4.1", "2.5.0")
     told = only(series("f", "absent", "absent"), observations=seen).text
     assert told == "f uses torch.summ, which is absent in every build, from 2.4.1 to 2.5.0."
+    meant = {"measurements": '{"nearest_name": "torch.sum"}'}
+    seen = tuple(dataclasses.replace(each, **meant) for each in seen)
+    evidence = dict(only(series("f", "absent", "absent"), observations=seen).evidence)
+    assert evidence["perhaps meant"] == "torch.sum"
+    assert "perhaps meant" not in dict(only(series("f", "error:A", "error:A"), observations=seen).evidence)
 
 
 @pytest.mark.parametrize("history", [("absent", "ok"), ("ok", "absent"), ("absent", "error:RuntimeError")])
@@ -568,7 +573,7 @@ def test_wrong_values_are_told_in_numbers():
         (
             "error:E",
             {"outcome": "raised", "message": f"Failed running {'x' * 300}:\nthe cause"},
-            f"Failed running {'x' * 64}… the cause",
+            f"Failed running {'x' * 104}… the cause",
         ),
         (
             "error:E",

@@ -90,7 +90,10 @@ def test_the_first_that_lacks_a_package_asks_for_all_and_each_for_its_own() -> N
     lacks = ("No module named 'onnxscript'", "No module named 'onnx'")
     points = (point(name, "broken", reason=reason) for name, reason in zip(row.builds, lacks, strict=True))
     found = unjudged(findings(dataclasses.replace(row, points=tuple(points))))
-    assert [each.hint for each in found] == ["--with onnxscript --with onnx", "--with onnx"]
+    assert [each.hint for each in found] == [
+        "--with onnxscript; for all of these --with onnxscript --with onnx",
+        "--with onnx",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,10 @@ def test_the_first_that_lacks_a_package_asks_for_all_and_each_for_its_own() -> N
             "runs",
             "put it beside the case file, and in place of 'in.pt' write Path(__file__).parent / 'in.pt' "
             "(from pathlib import Path)",
+        ),
+        (
+            "it wants the file ~/in.pt, which is not in the working directory",
+            "nothing expands the ~ in it: write os.path.expanduser('~/in.pt')",
         ),
         (
             "exit status 127: nosuch: command not found",

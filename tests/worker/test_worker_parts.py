@@ -88,6 +88,9 @@ def test_a_pattern_is_found_wherever_the_stream_is_cut(text: str, found: bool, s
     assert output.matched is found
 
 
+NEAR = '{"nearest_name":"torch.allocate"}'
+
+
 def facts_of(source: str, tmp_path: Path) -> dict[str, object]:
     path = tmp_path / "c.py"
     path.write_text(source)
@@ -167,6 +170,12 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         ("import torch\ntorch.Tensor().nothing", {"absent_name": "torch.Tensor.nothing"}),
         ("import torch\ntorch.Tensor.nothing", {"absent_name": "torch.Tensor.nothing"}),
         ("import torch\ntorch.add(1, c=2)", {"error_type": "TypeError", "absent_name": "c="}),
+        ("import torch\ntorch.alocate", {"absent_name": "torch.alocate", "measurements": NEAR}),
+        ("import torch\nfrom torch import alocate", {"absent_name": "torch.alocate", "measurements": NEAR}),
+        ("import torch\ntorch.float4", {"absent_name": "torch.float4", "measurements": None}),
+        # Words of torch's that somebody else says.
+        ("raise AttributeError(\"module 'torch' has no attribute 'x'\")", {"absent_name": None}),
+        ("def f(**_):\n  raise TypeError(\"f() got an unexpected keyword argument 'x'\")\nf()", {"absent_name": None}),
         ("import json\njson.nothing", {"error_type": "AttributeError", "absent_name": None}),
         ("import json\njson.dumps(1, c=2, cls=lambda **_: 1/0)", {"root_type": "ZeroDivisionError"}),
         # A keyword that something else than torch refuses: known by its name where it was called.
