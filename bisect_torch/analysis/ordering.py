@@ -7,8 +7,10 @@ each run's manifest keeps the order that it planned: by files, cases and values,
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from bisect_torch.model import Series
 
@@ -22,23 +24,61 @@ _Words = dict[str, int]
 """Each word's place."""
 
 
-def planned(rows: Iterable[tuple[str, str]]) -> list[list[object]]:
+def planned(rows: Iterable[tuple[str, str]]) -> dict[str, object]:
     """The order of rows as a manifest keeps it.
 
     Args:
         rows: Case file and instance of each, as results call them, in the order in which they are planned.
 
     Returns:
-        For each file a list of its name and one list for each case: the case's name and the texts of its parameters, in
-        the order in which they first occur: ``["cases.py", ["bmm", "n=1", "n=2", "dtype=float32"], ["softmax"]]``.
+        ``rows``: for each file a list of its name and one list for each case: the case's name and the texts of its
+        parameters, in the order in which they first occur: ``["cases.py", ["bmm", "n=1", "n=2", "dtype=float32"],
+        ["softmax"]]``. ``row_counts``: by file and case, how many there are.
     """
     files: dict[str, dict[str, _Words]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for file, instance in rows:
         case, values = _parts(instance)
         known = files.setdefault(file, {}).setdefault(case, {})
         for value in values:
             known.setdefault(value, len(known))
-    return [[file, *([case, *values] for case, values in cases.items())] for file, cases in files.items()]
+        of_file = counts.setdefault(file, {})
+        of_file[case] = of_file.get(case, 0) + 1
+    order = [[file, *([case, *values] for case, values in cases.items())] for file, cases in files.items()]
+    return {"rows": order, "row_counts": counts}
+
+
+def never_begun(runs: Sequence[Mapping[str, object]], seen: Container[Row]) -> list[Row]:
+    """Rows that a run which was cut off had planned and no build has begun, where they are known one by one.
+
+    Of a case the newest run decides that planned it. Known are they where a run had one device, and where every choice
+    of a case's parameters was planned.
+
+    Args:
+        runs: Manifests, oldest first.
+        seen: Rows that were observed.
+    """
+    newest: dict[tuple[str, str], list[Row]] = {}
+    for run in runs:
+        devices, counts = _texts(run.get("devices")), run.get("row_counts")
+        for file, cases in _kept(run.get("rows")).items():
+            of_file = counts.get(file) if isinstance(counts, dict) else None
+            for case, words in cases.items():
+                number = of_file.get(case) if isinstance(of_file, dict) else None
+                cut_off = run.get("ended_at") is None and len(devices) == 1
+                names = _instances(case, words, number) if cut_off and isinstance(number, int) else []
+                newest[file, case] = [(file, name, devices[0]) for name in names]
+    return [row for rows in newest.values() for row in rows if row not in seen]
+
+
+def _instances(case: str, words: Sequence[str], number: int) -> list[str]:
+    """Every choice of a case's parameters; none where these are not as many as were planned."""
+    values: dict[str, list[str]] = {}
+    for word in words:
+        values.setdefault(word.partition("=")[0], []).append(word)
+    if math.prod(map(len, values.values())) != number:
+        return []
+    return [f"{case}[{','.join(choice)}]" if choice else case for choice in itertools.product(*values.values())]
 
 
 class PlannedOrder:

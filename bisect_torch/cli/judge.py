@@ -85,6 +85,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     from bisect_torch import analysis
     from bisect_torch.cli.run_findings import known_releases
     from bisect_torch.errors import UsageError
+    from bisect_torch.model import Series
     from bisect_torch.redaction import inside
     from bisect_torch.report.doubts import doubted
     from bisect_torch.report.earlier_texts import earlier_texts
@@ -99,7 +100,11 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     environments = recalled_environments(results.runs)
     builds = recalled_builds(observations, environments, results.runs)
     order = analysis.PlannedOrder(results.runs)
-    series = tuple(order.sorted(analysis.build_series(observations, [build.name for build in builds], tolerances)))
+    names = tuple(build.name for build in builds)
+    seen = analysis.build_series(observations, names, tolerances)
+    begun = {(each.case_file, each.instance, each.device) for each in seen}
+    never = [Series(*row, names, (None,) * len(names)) for row in analysis.never_begun(results.runs, begun)]
+    series = tuple(order.sorted((*seen, *never)))
     twins = tuple(
         each
         for pair in recalled_twins(observations, builds)

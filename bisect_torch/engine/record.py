@@ -40,7 +40,7 @@ def manifest(
         "arguments": list(request.command_line),
         "builds": [build.name for build in request.builds],
         "devices": list(request.devices),
-        "rows": analysis.planned(map(ledger.row_of, rows.planned())),
+        **analysis.planned(map(ledger.row_of, rows.planned())),
         "timeout_s": request.timeout_s,
         "threads": request.threads,
         "seed": request.seed,

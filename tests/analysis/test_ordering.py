@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bisect_torch.analysis import PlannedOrder, planned
+from bisect_torch.analysis import PlannedOrder, never_begun, planned
 from bisect_torch.analysis.ordering import woven
 
 ROWS = [
@@ -28,12 +28,12 @@ def ordered(rows: list[tuple[str, str]], *runs: object, devices: tuple[str, ...]
 
 def test_rows_of_any_recorded_order_come_back_as_planned_also_of_parts() -> None:
     mixed = random.Random(3).sample(ROWS, len(ROWS))
-    assert ordered(mixed, planned(ROWS)) == ROWS
-    assert ordered(mixed[::2], planned(ROWS)) == [row for row in ROWS if row in mixed[::2]]
+    assert ordered(mixed, planned(ROWS)["rows"]) == ROWS
+    assert ordered(mixed[::2], planned(ROWS)["rows"]) == [row for row in ROWS if row in mixed[::2]]
 
 
 def test_devices_stand_as_the_run_named_them() -> None:
-    order = PlannedOrder([{"rows": planned(ROWS), "devices": ["cuda", "cpu"]}])
+    order = PlannedOrder([{**planned(ROWS), "devices": ["cuda", "cpu"]}])
     rows = [("b.py", "add", "cpu"), ("b.py", "add", "cuda"), ("b.py", "bmm[dtype=float32,n=2]", "cpu")]
     assert sorted(rows, key=order.place) == [rows[2], rows[1], rows[0]]
 
@@ -41,12 +41,42 @@ def test_devices_stand_as_the_run_named_them() -> None:
 def test_without_an_order_rows_are_by_file_and_case_as_they_were_recorded() -> None:
     mixed = [("b.py", "f[n=2]"), ("a.py", "g"), ("b.py", "h"), ("b.py", "f[n=1]")]
     assert ordered(mixed) == [mixed[0], mixed[3], mixed[2], mixed[1]]
-    assert ordered(mixed, planned([("a.py", "g")]))[0] == ("a.py", "g")
+    assert ordered(mixed, planned([("a.py", "g")])["rows"])[0] == ("a.py", "g")
 
 
 @pytest.mark.parametrize("rows", [None, "x", [1, [], [2, ["f"]], ["b.py", "x", [3]], ["b.py", [None, {}]]]])
 def test_an_order_that_is_none_is_no_order(rows: object) -> None:
     assert ordered(list(ROWS), rows)[0][0] == "b.py"
+
+
+def cut_off(rows: list[tuple[str, str]], *, ended: str | None = None, devices: tuple[str, ...] = ("cpu",)):
+    return {**planned(rows), "devices": list(devices), "ended_at": ended}
+
+
+def test_what_a_run_that_was_cut_off_had_planned_and_not_begun() -> None:
+    every = [(*row, "cpu") for row in ROWS]
+    assert never_begun([cut_off(ROWS)], set()) == every
+    assert never_begun([cut_off(ROWS)], set(every[1:])) == every[:1]
+    assert never_begun([cut_off(ROWS, ended="2026-12-01")], set()) == []
+    assert never_begun([cut_off(ROWS, devices=("cpu", "cuda"))], set()) == [], "some cases run on one of them alone"
+    part = [row for row in ROWS if row[1] != "bmm[dtype=float32,n=2]"]
+    assert never_begun([cut_off(part)], set()) == every[6:], "of bmm not every choice was planned: which is not known"
+
+
+def test_the_newest_run_that_planned_a_case_decides_what_was_not_begun() -> None:
+    old, new = cut_off(ROWS), cut_off([("b.py", "add"), ("b.py", "other")], ended="2026-12-01")
+    assert ("b.py", "add", "cpu") not in never_begun([old, new], set())
+    assert ("script.py", "script", "cpu") in never_begun([old, new], set())
+
+
+@pytest.mark.parametrize("counts", [None, "x", {"b.py": None}, {"b.py": {"add": "1"}}, {"b.py": {"add": True}}])
+def test_a_manifest_of_another_tool_tells_of_none(counts: object) -> None:
+    assert (
+        never_begun(
+            [{**cut_off([("b.py", "add"), ("b.py", "f[n=1]")]), "row_counts": counts}], {("b.py", "add", "cpu")}
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(

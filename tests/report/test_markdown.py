@@ -450,6 +450,10 @@ def test_nothing_found_says_why() -> None:
         "only what is missing runs)"
     ]
     assert nothing_found(reported(series("a", None, None))) == ["there are no results for it"]
+    cut_off = reported(series("a", "ok", None), series("b", None, None), series("c", None, None))
+    assert nothing_found(cut_off) == ["1 instance ok on every version that was judged, 2.4.1; 2 instances were not run"]
+    assert "Cut off: 1 instance was not run." in markdown(reported(series("a", "ok", "wrong"), series("b", None, None)))
+    assert "Cut off" not in markdown(reported(series("a", "ok", "wrong"), series("b", "ok", None)))
     assert markdown(reported(series("a", "ok", "ok"))) == ""
     assert nothing_found(reported(series("a", "ok", "wrong"))) == []
 

@@ -21,6 +21,7 @@ from bisect_torch.report.remarks import remarks
 from bisect_torch.report.text import clean, listed, plural
 from bisect_torch.report.unchecked import unchecked
 from bisect_torch.report.unjudged import unjudged
+from bisect_torch.report.upshot import judged_points
 
 __all__ = ["markdown", "nothing_found"]
 
@@ -50,10 +51,12 @@ def nothing_found(findings: Findings) -> list[str]:
         return [f"nothing could be judged: {left}" if left else "there are no results for it"]
     builds = [name for name in findings.build_names if name in judged]
     where = clean(builds[0]) if len(builds) == 1 else f"{clean(builds[0])} to {clean(builds[-1])}"
-    text = f"{plural(len(findings.series), 'instance')} ok on every version that was judged, {where}"
+    ok = sum(number for each, number in alike(findings.series) if judged_points(each))
+    text = f"{plural(ok, 'instance')} ok on every version that was judged, {where}"
     text += f"; not judged: {left}" if left else ""
+    text += f"; {not_run}" if (not_run := _never_run(findings)) else ""
     ran = unchecked(findings)
-    which = "it" if len(findings.series) == 1 else f"{len(ran)} of them"
+    which = "it" if ok == 1 else f"{len(ran)} of them"
     text += f"; nothing was checked in {which}" if ran else ""
     text += "; only newer dependencies change something" if dependency_drifts(findings) else ""
     return [text, *map(clean, remarks(findings)[:_MOST_REMARKS])]
@@ -102,7 +105,14 @@ def _findings(told: Sequence[str], found: Sequence[Cause], findings: Findings, d
 
 def _not_judged(findings: Findings) -> list[str]:
     unclear = [marked(str(each)) for each in unjudged(findings) if each.verdict is not Verdict.SKIP]
-    return [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
+    said = [f"Not judged: {'; '.join(unclear[:_MOST_UNCLEAR])}."] if unclear else []
+    return [*said, *([f"Cut off: {not_run}."] if (not_run := _never_run(findings)) else [])]
+
+
+def _never_run(findings: Findings) -> str:
+    """That rows ran on no build, where there are such."""
+    number = sum(count for each, count in alike(findings.series) if not any(each.answers))
+    return f"{plural(number, 'instance')} {'was' if number == 1 else 'were'} not run" if number else ""
 
 
 def _beside(findings: Findings) -> list[str]:
