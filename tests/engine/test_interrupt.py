@@ -177,6 +177,8 @@ def test_what_had_ended_is_not_run_again(place: Place, index: FakeIndex) -> None
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
     check_ended(place, process, sent)
+    judged = place.tool.call(place.tool.words("judge", "results.parquet"))
+    assert [line.split() for line in judged.stdout.splitlines()[1:3]] == [["a_quick", "·"], ["b_hangs", "?"]]
 
     with place.start(place.tool.run_words("cases.py", "--from", "2.1.0", "-k", "a_quick")) as again:
         stdout, stderr = again.communicate(timeout=60)
