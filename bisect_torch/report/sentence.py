@@ -11,6 +11,9 @@ from bisect_torch.report.findings import Findings
 from bisect_torch.report.parameters import in_common
 from bisect_torch.report.text import clean, listed
 
+NO_LONGER_BAD = "no longer bad"
+"""The word for what went from bad to ok and is not known to be fixed."""
+
 
 @dataclass(frozen=True)
 class Sentence:
@@ -26,7 +29,7 @@ class Sentence:
         after: Build at the newer end; for ``flaky`` and ``always``, the last build.
         compare: Address of the list of commits between the ends, where both are known to be public.
         bisect: The command that begins a bisection of the source between them, where one end is no release.
-        word: What happened, in a word or two that claim no more than ``text``.
+        word: What happened, in a word or two that claim no more than ``text``; empty for ``flaky``.
         confirmed: What ``text`` says is not told as not confirmed.
     """
 

@@ -22,7 +22,17 @@ from bisect_torch.report.origin import from_a_dependency, imported_too
 from bisect_torch.report.phrases import did, does, doing, instead_of, noun
 from bisect_torch.report.rerun import range_line
 from bisect_torch.report.seen import explanations, seen, uses
-from bisect_torch.report.sentence import Sentence, agreeing, case_of, isolation, key_of, lacking, plural_verb, subject
+from bisect_torch.report.sentence import (
+    NO_LONGER_BAD,
+    Sentence,
+    agreeing,
+    case_of,
+    isolation,
+    key_of,
+    lacking,
+    plural_verb,
+    subject,
+)
 from bisect_torch.report.text import clean, listed
 from bisect_torch.report.throughout import always_sentence, flaky_sentence
 from bisect_torch.report.unchecked import only_ran
@@ -79,7 +89,7 @@ def transition_sentence(group: Sequence[Transition], findings: Findings) -> Sent
         after=after,
         compare=further.compare,
         bisect=further.bisect,
-        word="no longer bad" if no_more else _WORDS[first.kind],
+        word=NO_LONGER_BAD if no_more else _WORDS[first.kind],
         confirmed=first.confirmed,
     )
 

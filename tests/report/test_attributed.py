@@ -11,6 +11,7 @@ from bisect_torch.analysis.attribution import Cause
 from bisect_torch.report.attributed import cause_words
 from bisect_torch.report.differences import Difference
 from bisect_torch.report.findings import Findings
+from bisect_torch.report.html import html
 from bisect_torch.report.sentences import sentences
 from bisect_torch.results.attributed import KEY, Attributed, attributed_in
 from tests.report.histories import series
@@ -43,6 +44,11 @@ def told(findings: Findings) -> str | None:
 
 def test_it_stands_with_its_transition() -> None:
     assert told(found(NUMPY.describe())) == ANSWER
+
+
+def test_on_the_page_it_stands_beside_the_sentence() -> None:
+    assert f'<span class="attributed">Attributed to {ANSWER}.</span></summary>' in html(found(NUMPY.describe()))
+    assert "Attributed to" not in html(found())
 
 
 def test_the_last_answer_counts() -> None:

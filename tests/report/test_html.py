@@ -16,6 +16,7 @@ from bisect_torch.cases.selecting import matching
 from bisect_torch.cli import parser as program
 from bisect_torch.cli.judge import judged_again
 from bisect_torch.model import BuildKind, Series, Verdict
+from bisect_torch.report.data import as_data
 from bisect_torch.report.drift import drifts
 from bisect_torch.report.findings import Findings
 from bisect_torch.report.html import embedded, html
@@ -156,6 +157,20 @@ def test_every_transition_is_marked_at_its_newer_end(page: Page, real: Findings)
         (each.series.instance, each.after.build): f"{each.kind.value} after {each.before.build}"
         for each in real.transitions
     }
+
+
+@pytest.mark.parametrize(("source", "word"), [("torch.f()", "no longer bad"), ("assert torch.f()", "fixed")])
+def test_what_is_not_known_to_be_fixed_is_not_marked_so(source: str, word: str) -> None:
+    row = histories.series("f", "error:E", "ok")
+    moved = (histories.transition("fixed", row, "2.4.1", "2.5.0"),)
+    seen = (histories.observation(histories.instance("f"), "2.5.0"),)
+    found = histories.findings(row, transitions=moved, observations=seen, sources={"00": f"import torch\n{source}\n"})
+    text = html(found)
+    assert f'<span class="kind">{word}</span>' in text
+    edges = entries(Page(text).data("matrix-data")["cells"]["edge"], 2)
+    assert edges == ["", f"{word} after 2.4.1"]
+    (told,) = as_data(found)["findings"]
+    assert told["word"] == word
 
 
 def test_other_bits_are_marked_in_the_cell_where_they_begin() -> None:

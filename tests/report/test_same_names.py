@@ -89,7 +89,7 @@ def test_data_and_page() -> None:
 
     rows = [[row["case_file"] for row in each["rows"]] for each in data["findings"]]  # type: ignore[attr-defined]
     assert rows == [[OURS], [THEIRS], [THEIRS, THEIRS]]
-    page = matrix(told, sentences(told))
+    page = matrix(told, sentences(told), 3)
     assert page["cases"] == [
         {"file": OURS, "name": "softmax"}, {"file": THEIRS, "name": "softmax"}, {"file": THEIRS, "name": "bmm"},
     ]  # fmt: skip

@@ -21,7 +21,7 @@ from bisect_torch.report.html.long_texts import limit_for, shortened
 from bisect_torch.report.marks import ABSENT, DETAIL, FLAKY, LETTERS, NOT_RUN, OTHER_KIND, marks_of
 from bisect_torch.report.parameters import pairs
 from bisect_torch.report.rerun import build_part, instance_part, run_part, words_of
-from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentence import NO_LONGER_BAD, Sentence
 from bisect_torch.report.text import clean, plural
 from bisect_torch.report.unjudged import hint, with_hint
 from bisect_torch.results.schema import COLUMNS
@@ -60,11 +60,12 @@ _DRIFT_BITS = {what: 1 << place for place, what in enumerate(WHAT)}
 _SOURCE_CHARACTERS = 100_000
 
 
-def matrix(findings: Findings, found: Sequence[Sentence]) -> dict[str, object]:
+def matrix(findings: Findings, found: Sequence[Sentence], written: int) -> dict[str, object]:
     """What the matrix and its filters need: small, and read before the rest of the page.
 
     Args:
-        found: The sentences, whose places in the matrix are kept.
+        found: All sentences.
+        written: Of so many of them, which stand on the page, the places in the matrix are kept.
     """
     cases = list(dict.fromkeys((each.case_file, _case(each)) for each in findings.series))
     return {
@@ -73,8 +74,8 @@ def matrix(findings: Findings, found: Sequence[Sentence]) -> dict[str, object]:
         "builds": [_build(each, findings) for each in findings.builds],
         "cases": [{"file": clean(findings.file_names[file]), "name": clean(case)} for file, case in cases],
         "rows": _rows(findings, cases),
-        "cells": _marks(findings),
-        "findings": _places(findings, found),
+        "cells": _marks(findings, found),
+        "findings": _places(findings, found[:written]),
     }
 
 
@@ -166,9 +167,9 @@ def _parameters(instance: str, observation: Observation | None) -> Mapping[str, 
     return dict(pairs(instance) or ())
 
 
-def _marks(findings: Findings) -> dict[str, object]:
+def _marks(findings: Findings, found: Sequence[Sentence]) -> dict[str, object]:
     """What a cell of the matrix looks like."""
-    drift, edges = _drift(findings), _edges(findings)
+    drift, edges = _drift(findings), _edges(findings, found)
     keys = [(id(series), build) for series in findings.series for build in series.builds]
     return {
         "verdict": column(_verdict(point) for series in findings.series for point in series.answers),
@@ -228,15 +229,18 @@ def _drift(findings: Findings) -> dict[tuple[int, str], int]:
     return found
 
 
-def _edges(findings: Findings) -> dict[tuple[int, str], str]:
+def _edges(findings: Findings, told: Sequence[Sentence]) -> dict[tuple[int, str], str]:
     """The kind of the transition whose newer end a cell is, and where its older end is."""
+    no_more = {(of, each.after) for each in told if each.word == NO_LONGER_BAD for of in each.rows}
     row = {(each.case_file, each.instance, each.device): id(each) for each in findings.series}
     found = {}
     for each in findings.transitions:
-        of = row.get((each.series.case_file, each.series.instance, each.series.device))
+        key = (each.series.case_file, each.series.instance, each.series.device)
+        of = row.get(key)
         if of is not None:
             doubt = "" if each.confirmed else ", not confirmed"
-            found[of, each.after.build] = f"{each.kind.value} after {clean(each.before.build)}{doubt}"
+            kind = NO_LONGER_BAD if (key, each.after.build) in no_more else each.kind.value
+            found[of, each.after.build] = f"{kind} after {clean(each.before.build)}{doubt}"
     return found
 
 

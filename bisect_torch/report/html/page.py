@@ -14,7 +14,7 @@ from bisect_torch.report.html import embedded
 from bisect_torch.report.html.document import details, matrix
 from bisect_torch.report.marks import DETAIL, FLAKY, OTHER_KIND
 from bisect_torch.report.predictions import prediction_words, predictions
-from bisect_torch.report.sentence import Sentence
+from bisect_torch.report.sentence import NO_LONGER_BAD, Sentence
 from bisect_torch.report.sentences import sentences
 from bisect_torch.report.summary import count_words, note_words
 from bisect_torch.report.text import clean, plain, plural
@@ -65,7 +65,7 @@ def html(findings: Findings) -> str:
         plot_script=embedded.plot_script(),
         script=embedded.own_script(),
         licence=embedded.text_of("vendor", "uplot", "LICENSE"),
-        matrix=embedded.as_json(matrix(findings, shown)),
+        matrix=embedded.as_json(matrix(findings, found, len(shown))),
         details=embedded.as_json(details(findings)),
     )
 
@@ -99,9 +99,10 @@ def _finding(sentence: Sentence) -> dict[str, object]:
     """What the template writes; of an address, only one that leads to a public web site."""
     linked = sentence.compare is not None and sentence.compare.startswith("https://")
     return {
-        "kind": sentence.kind,
+        "kind": NO_LONGER_BAD if sentence.word == NO_LONGER_BAD else sentence.kind,
         "text": sentence.text,
         "evidence": [pair for pair in sentence.evidence if pair[1] != sentence.compare],
+        "attributed": dict(sentence.evidence).get("attributed to"),
         "compare": sentence.compare if linked else None,
     }
 
