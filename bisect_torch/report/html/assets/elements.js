@@ -63,4 +63,4 @@ function shownBytes(value) {
   return `${Number(value.toPrecision(3))} ${units[place]}`;
 }
 
-const narrow = window.matchMedia("(max-width: 48rem)");
+const narrow = window.matchMedia("(max-width: 56rem)");
