@@ -106,12 +106,9 @@ def statement(group: Sequence[Transition], findings: Findings) -> str:
 
 def _statement(group: Sequence[Transition], findings: Findings, *, no_more: bool) -> str:
     transition, number = group[0], len(group)
-    gap = bool(findings.left_out(transition.before.build, transition.after.build))
     old, new = transition.before.judgement, transition.after.judgement
-    old_name, new_name = clean(transition.before.build), clean(transition.after.build)
-    since = f"{new_name} on"
-    if unknown := _unknown_between(transition, gap=gap):
-        new_name = since = f"{new_name} or an earlier {unknown}"
+    old_name, new_name = clean(transition.before.build), newer_end(transition, findings)
+    since = since_when(transition, findings)
     again = " again" if _happened_before(transition) else ""
     new_does = plural_verb(does(new), number)
     are = "is" if number == 1 else "are"
@@ -173,8 +170,21 @@ def _unreached(transition: Transition, findings: Findings) -> str:
     return why_unreached(before, after, findings.sources)
 
 
-def _unknown_between(transition: Transition, *, gap: bool) -> str:
+def newer_end(transition: Transition, findings: Findings) -> str:
+    """The build on which it happened: ``2.9.1``, or ``2.9.1 or an earlier release that was not run``."""
+    name, unknown = clean(transition.after.build), _unknown_between(transition, findings)
+    return f"{name} or an earlier {unknown}" if unknown else name
+
+
+def since_when(transition: Transition, findings: Findings) -> str:
+    """The same, to follow "from": ``2.9.1 on``."""
+    name = newer_end(transition, findings)
+    return f"{name} on" if name == clean(transition.after.build) else name
+
+
+def _unknown_between(transition: Transition, findings: Findings) -> str:
     """What is not known of what lies between the ends, to follow "an earlier"; empty where nothing does."""
+    gap = bool(findings.left_out(transition.before.build, transition.after.build))
     reasons = {reason for _, reason in transition.between} - {API_ABSENT}  # where there is no such name nothing changed
     why = ["was not run"] if gap or NOT_RUN in reasons else []
     why += ["could not be judged"] if reasons - {NOT_RUN} else []

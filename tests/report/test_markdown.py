@@ -68,6 +68,15 @@ def sentence(findings: Findings) -> str:
     return markdown(findings).split("\n\n")[1]
 
 
+def test_no_release_is_blamed_for_those_that_were_not_run() -> None:
+    releases = ("2.4.1", "2.4.2", "2.5.0", "2.5.1", "2.5.2", "2.6.0")
+    gaps = reported(series("f", "ok", "wrong", "wrong", "ok"), known_releases=releases)
+    assert sentence(gaps) == (
+        "`f` gave silently wrong values from 2.5.0 or an earlier release that was not run to 2.5.1 (last good 2.4.1); "
+        "ok from 2.6.0 or an earlier release that was not run."
+    )
+
+
 SENTENCES = {
     "still wrong": (
         ["ok", "wrong", "wrong"],

@@ -11,7 +11,7 @@ from bisect_torch.report.markdown.history import name_of
 from bisect_torch.report.markdown.syntax import prose
 from bisect_torch.report.phrases import did, does, noun
 from bisect_torch.report.sentence import plural_verb, subject
-from bisect_torch.report.sentences import statement
+from bisect_torch.report.sentences import newer_end, since_when, statement
 from bisect_torch.report.text import clean
 from bisect_torch.report.throughout import always_sentence, flaky_sentence
 
@@ -40,11 +40,11 @@ def _said(cause: Cause, change: Sequence[Transition], findings: Findings) -> str
         return text + _still(first, cause, findings)
     old, new = first.before, first.after
     until = later[0].before.build
-    span = f"in {clean(until)}" if until == new.build else f"from {clean(new.build)} to {clean(until)}"
+    span = f"in {clean(until)}" if until == new.build else f"from {newer_end(first, findings)} to {clean(until)}"
     text = f"{plural_verb(did(new.judgement), number)} {span}{_before(first.kind, old)}"
     last = later[-1].after
     now = "ok" if last.judgement.verdict is Verdict.OK else plural_verb(does(last.judgement), number)
-    return f"{text}; {now} from {clean(last.build)} on"
+    return f"{text}; {now} from {since_when(later[-1], findings)}"
 
 
 def _before(kind: TransitionKind, old: Point) -> str:
