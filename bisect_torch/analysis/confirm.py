@@ -191,8 +191,9 @@ def _needs(
     ends, outermost = _ends(builds, answers), _outermost(points, edges)
     # Where an interpreter of its own is still wanted, answers differ: only then must the repeats be looked at.
     to_confirm = {build: cells[build].own_to_confirm for build, point in points.items() if point.flaky}
-    flaky = [build for build, wanted in to_confirm.items() if not wanted]
-    most = repeats_beside_flaky(len(builds), len(points), len(flaky), settings.false_transition)
+    most = repeats_beside_flaky(len(builds), len(points), len(to_confirm), settings.false_transition)
+    # What is asked for and can no longer come leaves a build flaky.
+    flaky = [each for each, wanted in to_confirm.items() if not wanted or _exhausted(cells[each], settings, most)]
     enclosed = _between(list(points), flaky) if 2 * len(flaky) > len(points) and not ends else []
     for build, point in points.items():
         forks, own, reason, priority = 0, 0, "", 0

@@ -53,9 +53,10 @@ def confirm(
     builds: tuple[str, ...],
     isolation: Isolation = Isolation.FORK,
     confirmation: Confirmation | None = None,
+    first: Iterable[Observation] = (),
 ) -> list[Observation]:
     """What the engine does: run what is wanted until nothing is. Fails when that takes more than 200 rounds."""
-    observations = first_pass(give, builds, isolation)
+    observations = [*first] or first_pass(give, builds, isolation)
     for _ in range(200):
         wanted = wanted_repeats(observations, builds, confirmation=confirmation)
         if not wanted:
@@ -323,6 +324,23 @@ def test_more_repeats_in_the_first_pass_do_not_hinder_the_confirmation() -> None
         ("2.0.0", 40, Isolation.PROCESS),
         ("2.1.0", 40, Isolation.PROCESS),
     ]
+
+
+def test_a_flaky_build_whose_further_repeats_come_to_nothing_counts_as_flaky_for_the_others() -> None:
+    """It gave one answer in a fork and another in an interpreter of its own, and no more interpreters can tell."""
+    seen: Counter[str] = Counter()
+
+    def give(wanted: Wanted) -> Observation:
+        seen[wanted.build] += 1
+        words = {"2.0.0": "ok", "2.1.0": {1: "ok", 2: "wrong"}.get(seen["2.1.0"], "skip"), "2.2.0": "wrong"}
+        return run(wanted, words[wanted.build])
+
+    first = first_pass(give, BUILDS[:3])
+    first.append(give(Wanted("cases.py", "case", "cpu", "2.1.0", 1, Isolation.PROCESS, "")))
+    observations = confirm(give, BUILDS[:3], first=first)
+    (series,) = build_series(observations, BUILDS[:3])
+    assert [each.confirmed for each in transitions(series)] == [True]
+    assert repeats(observations)["2.0.0"] == flaky_repeats(3)
 
 
 WORDS = ["ok", "wrong", "error:A", "crash:SIGSEGV", "timeout", "oom", "skip", "broken", "infra", "api_absent"]

@@ -147,9 +147,13 @@ def test_many_cases_that_went_alike_cost_what_they_are() -> None:
     """Ten times as many rows, each of a case of its own, take ten times as long, not a hundred times."""
 
     def seconds(rows: int) -> float:
+        """The least of three: what else the machine does only adds to it."""
         bad = [series(f"case_{number}", *["ok"] * 7, *["wrong"] * 8) for number in range(rows)]
-        started = time.process_time()
-        assert len(causes(bad)) == rows
-        return time.process_time() - started
+        tries = []
+        for _ in range(3):
+            started = time.process_time()
+            assert len(causes(bad)) == rows
+            tries.append(time.process_time() - started)
+        return min(tries)
 
-    assert seconds(3_000) < 40 * max(seconds(300), 0.01)
+    assert seconds(4_000) < 60 * max(seconds(400), 0.01)
