@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bisect_torch.model import Series
 
@@ -48,7 +48,7 @@ def planned(rows: Iterable[tuple[str, str]]) -> dict[str, object]:
     return {"rows": order, "row_counts": counts}
 
 
-def never_begun(runs: Sequence[Mapping[str, object]], seen: Container[Row]) -> list[Row]:
+def never_begun(runs: Sequence[Mapping[str, object]], seen: Iterable[Series]) -> list[Row]:
     """Rows that a run which was cut off had planned and no build has begun, where they are known one by one.
 
     Of a case the newest run decides that planned it. Known are they where a run had one device, and where every choice
@@ -56,7 +56,7 @@ def never_begun(runs: Sequence[Mapping[str, object]], seen: Container[Row]) -> l
 
     Args:
         runs: Manifests, oldest first.
-        seen: Rows that were observed.
+        seen: Rows that were observed; looked at only where a run was cut off.
     """
     newest: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
@@ -68,7 +68,9 @@ def never_begun(runs: Sequence[Mapping[str, object]], seen: Container[Row]) -> l
                 cut_off = run.get("ended_at") is None and len(devices) == 1
                 names = _instances(case, words, number) if cut_off and isinstance(number, int) else []
                 newest[file, case] = [(file, name, devices[0]) for name in names]
-    return [row for rows in newest.values() for row in rows if row not in seen]
+    planned_rows = [row for rows in newest.values() for row in rows]
+    begun = {(each.case_file, each.instance, each.device) for each in seen} if planned_rows else frozenset()
+    return [row for row in planned_rows if row not in begun]
 
 
 def _instances(case: str, words: Sequence[str], number: int) -> list[str]:

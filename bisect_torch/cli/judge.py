@@ -102,8 +102,7 @@ def judged_again(results: ResultsFile, tolerances: Tolerances | None) -> Finding
     order = analysis.PlannedOrder(results.runs)
     names = tuple(build.name for build in builds)
     seen = analysis.build_series(observations, names, tolerances)
-    begun = {(each.case_file, each.instance, each.device) for each in seen}
-    never = [Series(*row, names, (None,) * len(names)) for row in analysis.never_begun(results.runs, begun)]
+    never = [Series(*row, names, (None,) * len(names)) for row in analysis.never_begun(results.runs, seen)]
     series = tuple(order.sorted((*seen, *never)))
     twins = tuple(
         each
