@@ -216,7 +216,7 @@ def no_network(raised: BaseException) -> bool:
 
 def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
     """The name or keyword that torch does not have, when the exception says so and code outside torch asked for it."""
-    if not _asked_from_outside(frames) or (not frames[-1].in_torch and _raised_by_hand(raised)):
+    if not _asked_from_outside(frames) or (frames[-1].origin in ("case", "local") and _raised_by_hand(raised)):
         return None
     if isinstance(raised, ModuleNotFoundError):
         return raised.name if _in_torch(raised.name or "") and raised.name != "torch" else None

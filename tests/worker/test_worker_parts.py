@@ -173,7 +173,8 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         ("import torch\ntorch.alocate", {"absent_name": "torch.alocate", "measurements": NEAR}),
         ("import torch\nfrom torch import alocate", {"absent_name": "torch.alocate", "measurements": NEAR}),
         ("import torch\ntorch.float4", {"absent_name": "torch.float4", "measurements": None}),
-        # Words of torch's that somebody else says.
+        ("import importlib\nimportlib.import_module('torch.no')", {"absent_name": "torch.no"}),
+        # Words of torch's that the user says.
         ("raise AttributeError(\"module 'torch' has no attribute 'x'\")", {"absent_name": None}),
         ("def f(**_):\n  raise TypeError(\"f() got an unexpected keyword argument 'x'\")\nf()", {"absent_name": None}),
         ("import json\njson.nothing", {"error_type": "AttributeError", "absent_name": None}),
