@@ -6,6 +6,7 @@ import ast
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ def read_command(command: Sequence[str]) -> Discovered:
     editing one must run the command again.
     """
     words = [str(word) for word in command]
-    named = {word: Path(word) for word in words[1:] if Path(word).is_file()}
+    named = {word: Path(word) for word in words[1:] if os.path.isfile(word)}  # a program's text may be too long a name
     small = {word: sha256(path) for word, path in named.items() if path.stat().st_size <= _HASHED_BYTES}
     file = CaseFile(
         path=Path.cwd(),
@@ -40,7 +41,7 @@ def read_command(command: Sequence[str]) -> Discovered:
 def _code(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Path from the working directory and SHA-256 of every module that the command is seen to run."""
     for word in words[1:]:
-        if word.endswith(".py") and Path(word).is_file():
+        if word.endswith(".py") and os.path.isfile(word):
             yield from _imported(_read_or_nothing(Path(word)), Path(word).parent)
     for option, name in itertools.pairwise(words):
         if option == "-m" and all(map(str.isidentifier, name.split("."))):

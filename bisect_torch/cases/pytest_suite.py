@@ -98,7 +98,7 @@ def _check(words: Sequence[str], folder: Path) -> None:
                 hint="--jobs says how many processes run at once",
             )
     for path in _named(words, folder):
-        if not path.exists():
+        if not os.path.exists(path):
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
             raise UsageError(f"--pytest {shown}: no such file or folder", hint=_nearest(shown))
 
@@ -120,7 +120,9 @@ def _named(words: Sequence[str], folder: Path) -> list[Path]:
             continue
         path = folder / word.partition("::")[0]
         value = before.startswith("-") and not _FLAG.fullmatch(before)
-        if path.exists() or not (value or word[:1] in ("", "@") or _are_modules(words, folder)):  # @FILE holds words
+        if os.path.exists(path) or not (
+            value or word[:1] in ("", "@") or _are_modules(words, folder)
+        ):  # @FILE holds words
             found.append(path)
     return found
 
@@ -136,7 +138,7 @@ def _are_modules(words: Sequence[str], folder: Path) -> bool:
 
 def _files(words: Sequence[str], folder: Path) -> list[Path]:
     found: dict[Path, None] = {}
-    named = [path.resolve() for path in _named(words, folder)]
+    named = [path.resolve() for path in _named(words, folder) if os.path.exists(path)]  # others may be no path at all
     for top in [folder, *named]:
         for path in _below(top) if top.is_dir() else [top]:
             found[path] = None

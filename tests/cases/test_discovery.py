@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bisect_torch import cases
+from bisect_torch.cases.pytest_suite import declares
 from bisect_torch.errors import UsageError
 from bisect_torch.model import Case, CaseFile, CaseKind, Instance
 
@@ -282,6 +283,19 @@ def test_what_a_script_of_a_command_imports_decides_too(
     (found,) = cases.discover([], command=words.split())
     assert sorted(found.file.local_modules) == seen
     assert set(cases.sources(found.file)) == set(found.file.local_modules.values())
+
+
+@pytest.mark.parametrize("word", ["x = 1\n" * 100, "é\ud800", "a\0b"])
+def test_a_word_that_cannot_be_a_path_names_no_file(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a program after ``-c`` that is longer than a file's name may be, or an expression after ``-k``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_x.py").write_text("def test_x(): ...\n")
+    (found,) = cases.discover([], command=["python", "-c", word])
+    assert found.file.local_modules == {}
+    (found,) = cases.discover([], pytest_words=["-k", word, "test_x.py"])
+    assert found.covered is not None
+    assert list(found.covered) == ["test_x.py"]
+    assert not declares("--from", [word], tmp_path)
 
 
 def test_an_expression_that_does_not_compile_is_a_usage_error(tmp_path: Path) -> None:
