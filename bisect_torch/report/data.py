@@ -44,9 +44,9 @@ def as_data(findings: Findings) -> dict[str, object]:
             number), ``processes``, ``own_process``, ``in_forks`` (the signature of all forks where all interpreters
             of their own gave another, which counts), ``elapsed_s``, ``rel_error`` (a number, ``"inf"`` or ``"nan"``).
         findings: ``kind``, ``word`` (what happened, as ``text`` claims it: a transition of the kind ``fixed`` may be
-            ``no longer bad`` alone; empty for ``flaky``), ``text``,
-            ``evidence`` (label to text), ``instances``, ``rows`` (``case_file``,
-            ``instance``, ``device``), ``before``, ``after``, ``compare``, ``bisect`` (a command, or null).
+            ``no longer bad`` alone; empty for ``flaky``), ``text``, ``evidence`` (label to text), ``instances``,
+            ``rows`` (``case_file``, ``instance``, ``device``), ``before``, ``after``, ``compare``,
+            ``bisect`` (a command, or null).
         causes: Rows that are not ok everywhere, grouped by their likely cause (see
             :func:`bisect_torch.analysis.causes.causes`), the most severe first: ``rows`` (``case_file``, ``instance``,
             ``device``), ``changes`` (``kind``, ``before`` and ``after`` with ``build`` and ``signature``,

@@ -237,12 +237,15 @@ def absent_name(raised: BaseException, frames: List[Frame]) -> Optional[str]:
 
 def _raised_by_hand(raised: BaseException) -> bool:
     """Whether a ``raise`` stands in the line that it comes from: then these are the words of who wrote that."""
+    trace = _innermost(raised)
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+
+
+def _innermost(raised: BaseException) -> Optional[types.TracebackType]:
     trace = raised.__traceback__
-    if trace is None:
-        return False
-    while trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+    return trace
 
 
 def _nearest(raised: BaseException, absent: Optional[str]) -> Optional[str]:
@@ -259,12 +262,9 @@ def _called_another(raised: TypeError) -> bool:
 
     Names are looked up there among the variables, and in the modules and classes that these hold.
     """
-    match = _REFUSED.match(message_of(raised))
-    trace = raised.__traceback__
+    match, trace = _REFUSED.match(message_of(raised)), _innermost(raised)
     if match is None or trace is None:
         return False
-    while trace.tb_next is not None:
-        trace = trace.tb_next
     wanted = match.group(1)
     held = list(trace.tb_frame.f_globals.values()) + list(trace.tb_frame.f_locals.values())
     inside = [vars(each).get(wanted.split(".")[-1]) for each in held if isinstance(each, (types.ModuleType, type))]
