@@ -61,11 +61,11 @@ def never_begun(runs: Sequence[Mapping[str, object]], seen: Iterable[Series]) ->
     newest: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
         devices, counts = _texts(run.get("devices")), run.get("row_counts")
+        cut_off = run.get("ended_at") is None and len(devices) == 1
         for file, cases in _kept(run.get("rows")).items():
             of_file = counts.get(file) if isinstance(counts, dict) else None
             for case, words in cases.items():
                 number = of_file.get(case) if isinstance(of_file, dict) else None
-                cut_off = run.get("ended_at") is None and len(devices) == 1
                 names = _instances(case, words, number) if cut_off and isinstance(number, int) else []
                 newest[file, case] = [(file, name, devices[0]) for name in names]
     planned_rows = [row for rows in newest.values() for row in rows]

@@ -73,11 +73,11 @@ def _signs(before: Sequence[Observation], after: Sequence[Observation], sources:
 
 def _guard(before: Sequence[Observation], failing: Sequence[int], sources: Mapping[str, str]) -> str:
     """The condition that the line which failed stands behind, or any in what ran, files beside it included."""
-    source = sources.get(before[0].case_file_hash, "") if before else ""
-    if behind := _behind(failing, source):
-        return behind
     if not before:
         return ""
+    source = sources.get(before[0].case_file_hash, "")
+    if behind := _behind(failing, source):
+        return behind
     if (at := condition_in(source, before[0].case)) is not None:
         return f"it goes by torch's version or names at line {at}: {_line(source, at)}"
     for name, digest in beside(before[0].local_modules).modules.items():

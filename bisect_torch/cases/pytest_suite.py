@@ -120,9 +120,8 @@ def _named(words: Sequence[str], folder: Path) -> list[Path]:
             continue
         path = folder / word.partition("::")[0]
         value = before.startswith("-") and not _FLAG.fullmatch(before)
-        if os.path.exists(path) or not (
-            value or word[:1] in ("", "@") or _are_modules(words, folder)
-        ):  # @FILE holds words
+        holds_words = word[:1] in ("", "@")  # @FILE
+        if os.path.exists(path) or not (value or holds_words or _are_modules(words, folder)):
             found.append(path)
     return found
 

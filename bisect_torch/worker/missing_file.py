@@ -56,8 +56,8 @@ def missing_file(raised: BaseException, frames: List[Frame], file: str) -> Optio
     if not isinstance(name, str) or not _was_to_be_read(frames) or os.path.exists(name):
         return None
     folder = os.path.dirname(os.path.abspath(file))
-    texts = _of_what_only_reads(list(_sources(file, folder)))
-    if sum(os.path.basename(name) in text for text in texts) != 1:
+    last, texts = os.path.basename(name), _of_what_only_reads(list(_sources(file, folder)))
+    if not last or sum(last in text for text in texts) != 1:
         return None
     below = _lies_in(name, folder)
     if os.path.isabs(name) and not below and not any(_leads_to(name, text) for text in texts):

@@ -269,7 +269,6 @@ def test_what_a_script_of_a_command_imports_decides_too(
         "sub/pkg/deep.py": "",
         "sub/bad.py": "print 1\n",
         "lib.py": "not this one",
-        "x.py": "import sys, json\n",
         "app/__init__.py": "",
         "app/__main__.py": "from .part import f\n",
         "app/main.py": "from app import part\nimport top\n",

@@ -98,6 +98,8 @@ def test_a_file_that_is_only_read_is_wanted(text: str, folder: Path) -> None:
         # What is no such file, or not known to be one.
         "raise FileNotFoundError('inputs.pt')",
         "name = chr(120) + '.pt'\nopen(name)",
+        "open('')",
+        "open('/no/such/folder/')",
         "try:\n    open('inputs.pt')\nexcept OSError as error:\n    raise RuntimeError('no') from error",
         "import os\nos.rename('inputs.pt', 'other.pt')",
     ],

@@ -40,12 +40,7 @@ def nothing_found(findings: Findings) -> list[str]:
     """Why there is nothing to report, and what no verdict tells, a text each; none where there is something."""
     if findings.causes:
         return []
-    judged = {
-        point.build
-        for each, _ in alike(findings.series)
-        for point in each.answers
-        if point is not None and point.judgement.verdict.judged
-    }
+    judged = {point.build for each, _ in alike(findings.series) for point in judged_points(each)}
     left = listed([str(each) for each in unjudged(findings)], most=3)
     if not judged:
         return [f"nothing could be judged: {left}" if left else "there are no results for it"]
